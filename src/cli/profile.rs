@@ -118,8 +118,8 @@ pub(crate) struct ProfileArgs {
 
 /// Runs the command.
 pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Failure> {
-    let mut requested = request::requested(args)?;
-    let beside = args.against.as_deref().map(Beside::at).transpose()?;
+    let mut requested = request::requested(args).map_err(unprofiled)?;
+    let beside = args.against.as_deref().map(Beside::at).transpose().map_err(unprofiled)?;
     let root = Root::system();
     if args.dry_run {
         let (source, disks) = rehearse(&root, &requested)?;
@@ -127,8 +127,8 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
         return Ok(Exit::Done);
     }
     let host = host::facts(&root);
-    let emitted = args.emit.as_deref().map(Emitted::at).transpose()?;
-    let folder = Folder::open(args.output.as_deref(), words)?;
+    let emitted = args.emit.as_deref().map(Emitted::at).transpose().map_err(unprofiled)?;
+    let folder = Folder::open(args.output.as_deref(), words).map_err(unprofiled)?;
     let parents = folder.parent.as_deref().into_iter();
     let mut places = parents.chain(emitted.as_ref().map(Emitted::parent));
     requested.may_write_later = places.any(is_anothers);
@@ -252,12 +252,17 @@ impl From<WatchError> for Failure {
     }
 }
 
+/// Whatever keeps a command from being profiled has an exit code that commands do not use.
+fn unprofiled(failure: Failure) -> Failure {
+    Failure { exit: Exit::Unprofiled, ..failure }
+}
+
 /// Usage errors end like all our own failures, with codes distinct from those of commands.
 pub(super) fn misused(error: &clap::Error, words: &[String]) -> Failure {
     let has_dashes = words.iter().any(|word| word == "--");
     let hint = "the command must follow --, as in: iosonde profile -- dd if=/dev/zero of=test";
     let hint = (!has_dashes && begins_command(error)).then(|| hint.to_owned());
-    Failure { exit: Exit::Unprofiled, hint, ..Failure::usage(error) }
+    unprofiled(Failure { hint, ..Failure::usage(error) })
 }
 
 /// Whether a word that is no option stands where only options may stand.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{About, Failure, wrong};
 use crate::cli::intact::AcceptArgs;
 use crate::cli::recorded::{Record, record};
 use iosonde_analysis::profile::{self, Against, Figures, device_of};
@@ -17,18 +17,14 @@ impl Beside {
     /// # Errors
     /// If it cannot be read, or cannot be compared.
     pub(super) fn at(path: &Path) -> Result<Beside, Failure> {
-        let refuse = |why: String| {
-            let message = format!("--against {}: {why}", path.display());
-            Failure::new(Exit::Unprofiled, message)
-        };
-        let (found, ..) = record("--against", path, AcceptArgs::NEVER)
-            .map_err(|failure| Failure { exit: Exit::Unprofiled, ..failure })?;
+        let about = format!("--against {}", path.display());
+        let (found, ..) = record("--against", path, AcceptArgs::NEVER)?;
         let Record::Run(run) = found else {
-            return Err(refuse(
-                "is a profile, expected the result of `iosonde run` on the same device".into(),
-            ));
+            return Err(wrong(format!(
+                "{about}: is a profile, expected the result of `iosonde run` on the same device"
+            )));
         };
-        device_of(&run).map_err(refuse)?;
+        device_of(&run).or_wrong(about)?;
         Ok(Beside(run))
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{About, Failure};
 use crate::cli::output::note;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::export;
@@ -18,10 +18,7 @@ impl Emitted {
     /// If not, or if a file exists that was not written by this option.
     pub(super) fn at(path: &Path) -> Result<Emitted, Failure> {
         let is_ours = |start: &str| start.starts_with("# The requests of: ");
-        export::probe(path, &is_ours).map_err(|error| {
-            let message = format!("--emit {}: {error}", path.display());
-            Failure::new(Exit::Unprofiled, message)
-        })?;
+        export::probe(path, &is_ours).or_wrong(format!("--emit {}", path.display()))?;
         Ok(Emitted(path.to_path_buf()))
     }
 

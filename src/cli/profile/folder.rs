@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{About, Exit, Failure};
 use crate::cli::keep::{self, Keeper};
 use crate::cli::output::note;
 use iosonde_analysis::profile::{Against, Figures};
@@ -39,14 +39,11 @@ impl Folder {
             let parent = keep::directory(None);
             return Ok(Folder { keeper, parent, named: None, has_document: false });
         };
-        let keeper = Keeper::insist(option, folder, verb, words).map_err(|reason| {
-            Failure::new(Exit::Unprofiled, format!("-o: results cannot be stored: {reason}"))
-        })?;
+        let keeper = Keeper::insist(option, folder, verb, words);
+        let keeper = keeper.or_environment("-o: results cannot be stored")?;
         for (name, is_ours) in [(TEXT, is_our_text as fn(&str) -> bool), (JSON, is_our_json)] {
             let path = folder.join(name);
-            export::probe(&path, &is_ours).map_err(|error| {
-                Failure::new(Exit::Unprofiled, format!("{}: {error}", path.display()))
-            })?;
+            export::probe(&path, &is_ours).or_wrong(path.display())?;
         }
         let has_document = folder.join(JSON).exists();
         let folder = folder.to_path_buf();

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::ProfileArgs;
-use crate::cli::exit::{Exit, Failure};
-use iosonde_model::units::duration;
+use crate::cli::exit::{About, Failure, wrong};
+use crate::cli::words::time;
 use iosonde_watch::{Attached, Request};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -49,7 +49,7 @@ pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
     let interval_ns = time("--interval", &args.interval)?;
     if !INTERVALS_NS.contains(&interval_ns) {
         let found = &args.interval;
-        return Err(wrong(&format!("--interval: found {found}, expected a time from 100ms to 1h")));
+        return Err(wrong(format!("--interval: found {found}, expected a time from 100ms to 1h")));
     }
     Ok(Request {
         command: args.command.clone(),
@@ -81,13 +81,13 @@ fn container(name: &str) -> Result<PathBuf, Failure> {
         text.parse::<u32>().ok().filter(|pid| *pid > 0 && ended.status.success())
     };
     let pid = ["docker", "podman"].into_iter().find_map(inspect).ok_or_else(|| {
-        wrong(&format!(
+        wrong(format!(
             "--container: neither docker nor podman knows a running container `{name}`; --cgroup \
              PATH profiles the cgroup of any other"
         ))
     })?;
-    let text = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))
-        .map_err(|error| wrong(&format!("--container: /proc/{pid}/cgroup: {error}")))?;
+    let file = format!("/proc/{pid}/cgroup");
+    let text = std::fs::read_to_string(&file).or_wrong(format!("--container: {file}"))?;
     // Of version 2 the line begins with 0::, of version 1 that of the block layer counts.
     let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let of_blocks = lines().find(|(controllers, _)| controllers.split(',').any(|c| c == "blkio"));
@@ -114,12 +114,4 @@ fn attached(args: &ProfileArgs) -> Option<Attached> {
         Some(pid.map_or_else(|| Attached::Cgroup(word.clone()), Attached::Process))
     };
     process.or_else(cgroup).or_else(either)
-}
-
-fn time(option: &str, text: &str) -> Result<u64, Failure> {
-    duration::parse(text, SECOND_NS).map_err(|error| wrong(&format!("{option}: {error}")))
-}
-
-fn wrong(message: &str) -> Failure {
-    Failure::new(Exit::Unprofiled, message)
 }
