@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{About, Failure};
 
 /// Most hosts of one command.
 pub(super) const MAX_HOSTS: usize = 4096;
@@ -12,28 +12,28 @@ pub(super) const MAX_HOSTS: usize = 4096;
 /// # Errors
 /// If it cannot be read, names a host twice, or is empty or too long.
 pub(super) fn hosts(list: &str) -> Result<Vec<String>, Failure> {
-    let wrong = |why: String| Failure::new(Exit::Usage, format!("--hosts: {why}"));
+    named(list).or_wrong("--hosts")
+}
+
+fn named(list: &str) -> Result<Vec<String>, String> {
     let mut all = Vec::new();
-    for part in parts(list).map_err(wrong)? {
-        match part.strip_prefix('@') {
-            Some(_) => all.extend(group(&part).map_err(wrong)?),
-            None => all.extend(expanded(&part).map_err(wrong)?),
-        }
+    for part in parts(list)? {
+        all.extend(if part.starts_with('@') { group(&part)? } else { expanded(&part)? });
         if all.len() > MAX_HOSTS {
-            return Err(wrong(format!("`{list}` names more than {MAX_HOSTS} hosts")));
+            return Err(format!("`{list}` names more than {MAX_HOSTS} hosts"));
         }
     }
     if all.is_empty() {
-        return Err(wrong(format!("found `{list}`, expected a list such as node[01-32],login")));
+        return Err(format!("found `{list}`, expected a list such as node[01-32],login"));
     }
     for (index, name) in all.iter().enumerate() {
         let is_safe = |c: char| c.is_ascii_alphanumeric() || "._-:@/".contains(c);
         if !name.chars().all(is_safe) || name.starts_with('-') {
             let expected = "expected letters, digits and `._-:@/`, not beginning with `-`";
-            return Err(wrong(format!("found host `{name}`, {expected}")));
+            return Err(format!("found host `{name}`, {expected}"));
         }
         if all[..index].contains(name) {
-            return Err(wrong(format!("`{name}` is named twice; name each host once")));
+            return Err(format!("`{name}` is named twice; name each host once"));
         }
     }
     Ok(all)
