@@ -15,7 +15,7 @@ mod pace;
 mod request;
 mod resolved_target;
 mod submit;
-mod vhost;
+pub(super) mod vhost;
 mod words;
 
 use std::path::PathBuf;

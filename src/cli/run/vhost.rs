@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::request::Request;
 use super::resolved_target::{ResolvedTarget, TargetArgs, within};
-use crate::cli::exit::{Exit, Failure, wrong};
+use crate::cli::consent::ConsentArgs;
+use crate::cli::exit::{Exit, Failure, shown, wrong};
 use crate::cli::output::note;
 use iosonde_engine::backend::vhost::{AdmitError, ConnectError, Server};
 use iosonde_engine::engine::Medium;
@@ -27,15 +28,9 @@ pub(super) fn resolve_target(
     args.consent.of_server()?;
     let server = Server::connect(path)?;
     let facts = server.facts();
-    let align_bytes = u64::from(facts.block_bytes);
-    let what = format!("the device behind `{}`", path.display());
+    let what = format!("the device behind {}", shown(path));
     let (offset_bytes, end_bytes) = within(requested, facts.bytes, &what)?;
-    let target = Target {
-        path: path.to_string_lossy().into_owned(),
-        bytes: end_bytes / align_bytes * align_bytes,
-        direct: true,
-        align_bytes,
-    };
+    let target = target(&server, end_bytes);
     let durable = facts.flush;
     let medium = Medium::Vhost(Arc::new(server));
     Ok(ResolvedTarget { durable, ..ResolvedTarget::of(medium, target, offset_bytes) })
@@ -59,12 +54,28 @@ pub(super) fn admit(
             count::of(cpus.into(), "CPU")
         ));
     }
-    if plan.writes() {
-        let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-        let (consent, how) = (args.consent.of_server()?, args.consent.inspection());
-        admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
+    if plan.writes() { admit_to_write(&args.consent, server) } else { Ok(()) }
+}
+
+/// The device of a server up to this end, in whole blocks.
+pub(in crate::cli) fn target(server: &Server, end_bytes: u64) -> Target {
+    let align_bytes = u64::from(server.facts().block_bytes);
+    Target {
+        path: server.path().to_string_lossy().into_owned(),
+        bytes: end_bytes / align_bytes * align_bytes,
+        direct: true,
+        align_bytes,
     }
-    Ok(())
+}
+
+/// Asks for consent to write the device of a server.
+pub(in crate::cli) fn admit_to_write(
+    consent: &ConsentArgs,
+    server: &Server,
+) -> Result<(), Failure> {
+    let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
+    let (agreed, how) = (consent.of_server()?, consent.inspection());
+    Ok(admit_writes(server.path(), server.facts().bytes, agreed, how, &mut read)?)
 }
 
 impl From<ConnectError> for Failure {

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::options::ProveArgs;
-use crate::cli::exit::{About, Failure, wrong};
+use crate::cli::exit::{About, Failure, shown, wrong};
 use crate::cli::output::note;
 use crate::cli::place::{self, Place};
+use crate::cli::run::vhost;
 use iosonde_engine::backend::sim::Model;
 use iosonde_engine::backend::vhost::Server;
 use iosonde_engine::engine::Medium;
 use iosonde_engine::target::create::{Fresh, created};
-use iosonde_engine::target::vhost::admit_writes;
 use iosonde_engine::target::{Direct, Held, Intent, open};
 use iosonde_model::plan::{Engine, EngineKind, Target, VerifyMode, VerifyPlan};
 use iosonde_model::record::TargetFacts;
@@ -253,18 +253,12 @@ impl ProveArgs {
         }
         let server = Server::connect(path)?;
         let facts = server.facts();
-        let what = format!("the device behind `{}`", path.display());
-        let align_bytes = u64::from(facts.block_bytes);
+        let what = format!("the device behind {}", shown(path));
         let (offset_bytes, end_bytes) = self.within(facts.bytes, &what)?;
         Ok(ResolvedTarget {
-            target: Target {
-                path: path.to_string_lossy().into_owned(),
-                bytes: end_bytes / align_bytes * align_bytes,
-                direct: true,
-                align_bytes,
-            },
+            target: vhost::target(&server, end_bytes),
             held: None,
-            sector_bytes: if align_bytes >= 4096 { 4096 } else { 512 },
+            sector_bytes: if facts.block_bytes >= 4096 { 4096 } else { 512 },
             trims_make_zeros: false,
             begins_as_zeros: false,
             trims: Trims::No,
@@ -279,12 +273,7 @@ impl ProveArgs {
     pub(super) fn admit(&self, medium: &Medium, plan: &VerifyPlan) -> Result<(), Failure> {
         let Medium::Vhost(server) = medium else { return Ok(()) };
         server.admit(&plan.plan)?;
-        if plan.changes() {
-            let mut read = |offset: u64, into: &mut [u8]| server.read(offset, into);
-            let (consent, how) = (self.consent.of_server()?, self.consent.inspection());
-            admit_writes(server.path(), server.facts().bytes, consent, how, &mut read)?;
-        }
-        Ok(())
+        if plan.changes() { vhost::admit_to_write(&self.consent, server) } else { Ok(()) }
     }
 
     /// First byte and end of the region, or of a part of it; it must lie within the target.
