@@ -62,13 +62,9 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
                 environment: environment_of(Some(&run.target), kept.host.as_ref()),
                 ..Report::default()
             };
-            plainly(
-                args,
-                &|columns| verify_text(run, &rendered, columns),
-                verify_json(run, &rendered, exit.code()),
-                Pictures::new(),
-                report,
-            )
+            let text = |columns| verify_text(run, &rendered, columns);
+            let document = verify_json(run, &rendered, exit.code());
+            plainly(args, &text, document, Pictures::new(), report)
         }
         Records::Ladder(run) => {
             let rendered = ladder(run);
