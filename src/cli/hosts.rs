@@ -336,7 +336,7 @@ fn conclude(
             kept.push((index, cell, run));
         }
         if !host.output.is_empty() {
-            keeper.keep_text(&format!("{}.txt", file_name(host)), &host.output);
+            keeper.keep_bytes(&format!("{}.txt", file_name(host)), &host.output);
         }
     }
     let record = HostsRun {

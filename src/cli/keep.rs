@@ -197,20 +197,15 @@ impl Keeper {
         self.write(|folder| folder.keep(name, value));
     }
 
-    /// Stores a text under this name.
-    pub(crate) fn keep_text(&mut self, name: &str, text: &str) {
-        self.write(|folder| folder.keep_bytes(name, text.as_bytes()));
-    }
-
     /// Writes the command before its end is known: a killed command cannot.
     pub(crate) fn announce(&mut self) {
         let manifest = Manifest { complete: false, ..self.manifest.clone() };
         self.keep("manifest.json", &manifest);
     }
 
-    /// Stores bytes under this name.
-    pub(crate) fn keep_bytes(&mut self, name: &str, bytes: &[u8]) {
-        self.write(|folder| folder.keep_bytes(name, bytes));
+    /// Stores a text, or other bytes, under this name.
+    pub(crate) fn keep_bytes(&mut self, name: &str, bytes: impl AsRef<[u8]>) {
+        self.write(|folder| folder.keep_bytes(name, bytes.as_ref()));
     }
 
     /// Gives the record of a damaged cell a name that is not read.

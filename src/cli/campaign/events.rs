@@ -30,9 +30,9 @@ impl Events {
         let epoch = iosonde_sys::clock::realtime_ns() / 1_000_000_000;
         let details = plain(details);
         self.lines.push_str(&format!("{action}|{device}|{epoch}|{details}\n"));
-        self.keeper.keep_text(EVENTS, &self.lines);
+        self.keeper.keep_bytes(EVENTS, &self.lines);
         if device != ALL {
-            self.keeper.keep_text(&format!("device-{device}.log"), &of(&self.lines, device));
+            self.keeper.keep_bytes(&format!("device-{device}.log"), &of(&self.lines, device));
         }
         self.keeper.log(&json!({
             "action": action, "device": device, "epoch_s": epoch, "details": details,

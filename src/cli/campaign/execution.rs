@@ -153,7 +153,7 @@ fn execute(
     let mut keeper = events.into_keeper();
     keeper.keep_cell("signoff.json", &signoff);
     match html(&signoff.report(output)) {
-        Ok(page) => keeper.keep_text("report.html", &page),
+        Ok(page) => keeper.keep_bytes("report.html", &page),
         Err(error) => note(&format!("warning: report.html cannot be drawn: {error}")),
     }
     out.text(&signoff.text(output, screen::columns()));

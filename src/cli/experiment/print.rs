@@ -164,16 +164,16 @@ fn keep(
     png: bool,
 ) -> Result<(), iosonde_report::chart::ChartError> {
     for (name, text) in documents(report) {
-        keeper.keep_text(&name, &text);
+        keeper.keep_bytes(&name, &text);
     }
     for picture in report.pictures() {
         let svg = picture.figure.svg()?;
-        keeper.keep_text(&format!("figures/{}.svg", picture.name), &svg);
+        keeper.keep_bytes(&format!("figures/{}.svg", picture.name), &svg);
         if png {
             let image = iosonde_report::chart::png(&svg, 2.0)?;
             keeper.keep_bytes(&format!("figures/{}.png", picture.name), &image);
         }
     }
-    keeper.keep_text("report.html", &html(report)?);
+    keeper.keep_bytes("report.html", &html(report)?);
     Ok(())
 }

@@ -53,11 +53,11 @@ impl Folder {
     /// Keeps the record, the report and its pictures; whether all is where it was asked to be.
     pub(super) fn keep(&mut self, run: &ProfileRun, text: &str) -> bool {
         self.keeper.keep_cell("01-profile.json", run);
-        self.keeper.keep_text(TEXT, text);
+        self.keeper.keep_bytes(TEXT, text);
         match profile_figures::figures(run) {
             Ok(pictures) => {
                 for (name, picture) in pictures {
-                    self.keeper.keep_text(&name, &picture);
+                    self.keeper.keep_bytes(&name, &picture);
                 }
             }
             Err(error) => note(&format!("warning: the charts cannot be rendered: {error}")),
@@ -76,7 +76,7 @@ impl Folder {
             return true;
         }
         let text = json_text(&profile_json(run, figures, against, exit.code()));
-        self.keeper.keep_text(JSON, &text);
+        self.keeper.keep_bytes(JSON, &text);
         self.export(JSON, &text)
     }
 
