@@ -61,7 +61,7 @@ fn gate(args: &CheckArgs, directory: &Path) -> Result<(), Failure> {
 
 /// The file or block device that is read; of a directory its largest file.
 fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
-    let found = path.metadata().or_wrong(shown(&path))?;
+    let found = path.metadata().or_wrong(shown(path))?;
     let (target, found) = match found.is_dir() {
         true => largest(path)?.ok_or_else(|| too_small(path, "no such file"))?,
         false => (path.to_path_buf(), found),
@@ -98,7 +98,7 @@ fn stored_bytes(found: &Metadata) -> u64 {
 
 /// The file of a directory that has the most data and may be read.
 fn largest(directory: &Path) -> Result<Option<(PathBuf, Metadata)>, Failure> {
-    let entries = fs::read_dir(directory).or_wrong(shown(&directory))?;
+    let entries = fs::read_dir(directory).or_wrong(shown(directory))?;
     // A symbolic link may lead to another disk.
     let files = entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
     let files = files.filter(|(path, found)| found.is_file() && fs::File::open(path).is_ok());
