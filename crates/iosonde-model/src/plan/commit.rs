@@ -20,7 +20,7 @@ pub(super) fn agree(jobs: &[Job]) -> Result<(), Refusal> {
             Some(Commit::Writes(writes)) => makes(job, *writes, jobs),
         };
         if let Some(what) = fault {
-            return Err(Refusal::Conflict { role: job.role.clone(), what });
+            return Err(Refusal::conflict(&job.role, what));
         }
     }
     Ok(())

@@ -4,13 +4,19 @@ mod numbers;
 
 use super::resolve::Refusal;
 use super::{Engine, EngineKind, Job};
-use crate::spec::{Access, Commit, Draw, EachWrite, Pace, Region, Role, Rw, Sizes, Wait};
+use crate::spec::{Access, Commit, Draw, EachWrite, Pace, Phase, Region, Role, Rw, Sizes, Wait};
 
 /// What has no effect, or contradicts something else, is refused.
 pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
-    if let Some(what) = numbers::fault(role, job) {
-        return Err(Refusal::Conflict { role: role.name.clone(), what });
-    }
+    let fault = numbers::fault(role, job)
+        .or_else(|| without_effect(role, job, engine))
+        .or_else(|| job.priorities.fault())
+        .or_else(|| distribution(role));
+    fault.map_or(Ok(()), |what| Err(Refusal::conflict(&role.name, what)))
+}
+
+/// The first of what has no effect, or contradicts something else.
+fn without_effect(role: &Role, job: &Job, engine: &Engine) -> Option<String> {
     let writes = job.writes_data();
     let random = role.rw.is_random();
     let varied = job.sizes != Sizes::default()
@@ -20,6 +26,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     let sizes = &role.sizes;
     let open_loop = job.is_open_loop();
     let paced = !job.keeps_depth() || job.sync.every_writes > 0;
+    let has_phase = |is: fn(&Phase) -> bool| job.phases.iter().any(is);
     let faults: [(bool, &str); 36] = [
         (
             (!job.reads() && sizes.read != Draw::Block)
@@ -28,23 +35,21 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
             "block sizes for a direction that the load does not use have no effect",
         ),
         (
-            !role.rw.is_mixed() && job.phases.iter().any(|phase| phase.read_percent.is_some()),
+            !role.rw.is_mixed() && has_phase(|phase| phase.read_percent.is_some()),
             "a share of reads in a phase has no effect; give --rw rw or randrw",
         ),
         (
-            job.sync.every_writes == 0
-                && job.phases.iter().any(|phase| phase.sync_percent != 100.0),
+            job.sync.every_writes == 0 && has_phase(|phase| phase.sync_percent != 100.0),
             "a share of the syncs in a phase has no effect: there are none; give every-writes",
         ),
         (
             !matches!(job.commit, Some(Commit::WaitsFor { .. }))
-                && job.phases.iter().any(|phase| phase.commit_percent != 100.0),
+                && has_phase(|phase| phase.commit_percent != 100.0),
             "a share of the commits in a phase has no effect: no sync waits for one; give \
              commit = { waits-for = … }",
         ),
         (
-            !open_loop
-                && job.phases.iter().any(|phase| ![0.0, 100.0].contains(&phase.rate_percent)),
+            !open_loop && has_phase(|phase| ![0.0, 100.0].contains(&phase.rate_percent)),
             "a phase at a part of the rate, and no rate; give --rate or --rate-iops, or rate=0 for \
              an idle phase",
         ),
@@ -190,13 +195,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
              random map",
         ),
     ];
-    match faults.iter().find(|(found, _)| *found) {
-        Some((_, what)) => Err(Refusal::Conflict { role: role.name.clone(), what: (*what).into() }),
-        None => match job.priorities.fault() {
-            Some(what) => Err(Refusal::Conflict { role: role.name.clone(), what }),
-            None => distribution(role),
-        },
-    }
+    faults.iter().find(|(found, _)| *found).map(|(_, what)| (*what).into())
 }
 
 /// The engines that can do this.
@@ -204,22 +203,21 @@ fn those(can: fn(EngineKind) -> bool) -> String {
     EngineKind::either_of(EngineKind::all().filter(|kind| can(*kind)))
 }
 
-/// Whether the parameters of a distribution mean something.
-fn distribution(role: &Role) -> Result<(), Refusal> {
+/// What is wrong with the parameters of a distribution.
+fn distribution(role: &Role) -> Option<String> {
     let adds_up = |sum: f64| (sum - 100.0).abs() < 0.01;
     if let Some(percent) = role.random_percent.filter(|percent| !(0.0..=100.0).contains(percent)) {
-        let what = format!("{percent} % of random offsets, expected 0 to 100");
-        return Err(Refusal::Conflict { role: role.name.clone(), what });
+        return Some(format!("{percent} % of random offsets, expected 0 to 100"));
     }
     let what = match &role.access {
-        Access::Permutation | Access::RandomMap | Access::Uniform => return Ok(()),
-        Access::Sequence(sequence) if !sequence.blocks.is_empty() => return Ok(()),
+        Access::Permutation | Access::RandomMap | Access::Uniform => return None,
+        Access::Sequence(sequence) if !sequence.blocks.is_empty() => return None,
         Access::Sequence(_) => "a sequence without blocks, expected one at least".into(),
-        Access::Zipf(theta) if theta.is_finite() && *theta > 0.0 => return Ok(()),
+        Access::Zipf(theta) if theta.is_finite() && *theta > 0.0 => return None,
         Access::Zipf(theta) => format!("zipf:{theta}, expected a skew above 0"),
-        Access::Pareto(h) if *h > 0.0 && *h < 1.0 => return Ok(()),
+        Access::Pareto(h) if *h > 0.0 && *h < 1.0 => return None,
         Access::Pareto(h) => format!("pareto:{h}, expected a share above 0 and below 1"),
-        Access::Normal(deviation) if *deviation > 0.0 && *deviation <= 100.0 => return Ok(()),
+        Access::Normal(deviation) if *deviation > 0.0 && *deviation <= 100.0 => return None,
         Access::Normal(deviation) => {
             format!("normal:{deviation}, expected a deviation above 0 and up to 100 percent")
         }
@@ -229,7 +227,7 @@ fn distribution(role: &Role) -> Result<(), Refusal> {
         Access::SinglePass(_) if role.random_percent.is_some() || role.run_length.is_some() => {
             "a single pass in runs, or with sequential writes between".into()
         }
-        Access::SinglePass(spare) if *spare > 0.0 && *spare <= 1000.0 => return Ok(()),
+        Access::SinglePass(spare) if *spare > 0.0 && *spare <= 1000.0 => return None,
         Access::SinglePass(spare) => {
             format!("single-pass:{spare}, expected spare flash above 0 and up to 1000 percent")
         }
@@ -239,7 +237,7 @@ fn distribution(role: &Role) -> Result<(), Refusal> {
             let positive =
                 zones.iter().all(|zone| zone.access_percent >= 0.0 && zone.size_percent > 0.0);
             if positive && adds_up(access) && adds_up(size) {
-                return Ok(());
+                return None;
             }
             format!(
                 "zones that add up to {access} % of accesses and {size} % of the region, expected \
@@ -248,5 +246,5 @@ fn distribution(role: &Role) -> Result<(), Refusal> {
             )
         }
     };
-    Err(Refusal::Conflict { role: role.name.clone(), what })
+    Some(what)
 }

@@ -21,6 +21,12 @@ const MOST_ROUNDS: u32 = 4000;
 /// Shortest round of a run that goes on until it is steady, ns.
 const SHORTEST_ROUND_NS: u64 = 100_000_000;
 
+const LATENCY: &str = "latency target";
+
+fn refused(goal: &str, what: &str) -> Result<Plan, Refusal> {
+    Err(Refusal::Goal { goal: goal.into(), what: what.into() })
+}
+
 impl Plan {
     /// The same plan, pursuing a latency target. `patience_ns` is how long a search looks at one
     /// depth, and how long a controller may take to converge.
@@ -34,7 +40,7 @@ impl Plan {
         pursuit: Pursuit,
         patience_ns: u64,
     ) -> Result<Plan, Refusal> {
-        let refused = |what: &str| Err(Refusal::Latency { what: what.into() });
+        let refused = |what: &str| refused(LATENCY, what);
         if self.jobs.iter().any(|job| job.is_open_loop()) {
             return refused(
                 "a latency target adjusts the depth, but a rate determines when requests are \
@@ -67,8 +73,7 @@ impl Plan {
     /// If the plan is not one that goes on until it is ended, does nothing of this kind, or may not
     /// last long enough.
     pub fn until(self, precision: Precision) -> Result<Plan, Refusal> {
-        let refused =
-            |what: &str| Err(Refusal::Until { subject: precision.to_string(), what: what.into() });
+        let refused = |what: &str| refused(&format!("until {precision}"), what);
         let (Stop::AfterNs(most_ns) | Stop::AfterNsOrBytes(most_ns, _)) = self.stop else {
             return refused(
                 "a run of counted operations or one pass ends by itself; give --runtime",
@@ -107,7 +112,7 @@ impl Plan {
     pub fn until_settled(self, settling: Settling) -> Result<Plan, Refusal> {
         if self.latency != LatencyGoal::None {
             let what = "steadystate and latency_target both determine the end; give one of them";
-            return Err(Refusal::Latency { what: what.into() });
+            return refused(LATENCY, what);
         }
         Ok(Plan { until: PrecisionGoal::Settled(settling), ..self })
     }
@@ -118,7 +123,7 @@ impl Plan {
     /// # Errors
     /// If the plan is not one that goes on for a time, or that is shorter than a window.
     pub fn until_steady(self, round_ns: u64) -> Result<Plan, Refusal> {
-        let refused = |what: &str| Err(Refusal::Steady { what: what.into() });
+        let refused = |what: &str| refused("steady", what);
         let Stop::AfterNs(most_ns) = self.stop else {
             return refused("its length must be a time: give --runtime");
         };

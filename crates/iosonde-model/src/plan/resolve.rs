@@ -101,24 +101,12 @@ pub enum Refusal {
         /// What contradicts what, and how to fix it.
         what: String,
     },
-    /// A latency target that cannot be pursued.
-    #[error("latency target: {what}")]
-    Latency {
+    /// A goal that cannot be pursued: a latency target, a precision, a steady rate.
+    #[error("{goal}: {what}")]
+    Goal {
+        /// The goal, as messages name it.
+        goal: String,
         /// What contradicts it, and how to fix it.
-        what: String,
-    },
-    /// A precision that cannot be waited for.
-    #[error("until {subject}: {what}")]
-    Until {
-        /// What was to be known.
-        subject: String,
-        /// What contradicts it, and how to fix it.
-        what: String,
-    },
-    /// Rounds that cannot be had.
-    #[error("steady: {what}")]
-    Steady {
-        /// What contradicts them, and how to fix it.
         what: String,
     },
     /// Not enough memory for one buffer per job.
@@ -134,6 +122,13 @@ pub enum Refusal {
         /// What may be used.
         limit_bytes: u64,
     },
+}
+
+impl Refusal {
+    /// What is wrong with a role, and how to fix it.
+    pub(super) fn conflict(role: &str, what: impl Into<String>) -> Refusal {
+        Refusal::Conflict { role: role.into(), what: what.into() }
+    }
 }
 
 /// Most requests in flight that one job may ask for.
@@ -157,12 +152,9 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
     in_range("threads", total, 1, MAX_THREADS, "1 to 4096")?;
     let counted = matches!(setting.stop, Stop::AfterOps(_) | Stop::AfterBytes(_));
     if counted && setting.warmup_ns > 0 {
-        return Err(Refusal::Conflict {
-            role: workload.roles[0].name.clone(),
-            what: "a number of operations or bytes (--number-ios, --io-size) and a warm-up \
-                   (--ramp-time), which would use up the count; give --runtime"
-                .into(),
-        });
+        let what = "a number of operations or bytes (--number-ios, --io-size) and a warm-up \
+                    (--ramp-time), which would use up the count; give --runtime";
+        return Err(Refusal::conflict(&workload.roles[0].name, what));
     }
     let mut chance = Chance::new(setting.seed);
     let mut jobs = Vec::new();

@@ -26,12 +26,9 @@ pub(super) fn jobs_of(
     in_range("iodepth", u64::from(requested), 1, u64::from(MAX_IODEPTH), "1 to 4096")?;
     let engine = role.engine.as_ref().unwrap_or(&setting.engine);
     if (engine.kind == EngineKind::IoUringCmd) != (setting.engine.kind == EngineKind::IoUringCmd) {
-        return Err(Refusal::Conflict {
-            role: role.name.clone(),
-            what:
-                "NVMe commands (io_uring_cmd) beside another engine; give them a run of their own"
-                    .into(),
-        });
+        let what =
+            "NVMe commands (io_uring_cmd) beside another engine; give them a run of their own";
+        return Err(Refusal::conflict(&role.name, what));
     }
     let (iodepth, lanes) = depth_and_lanes(requested, engine)?;
     let in_all = u64::from(threads) * u64::from(lanes);
@@ -39,10 +36,8 @@ pub(super) fn jobs_of(
     // Each would write all flash.
     let share_region = lanes > 1 || threads > 1 && role.region != Region::Partitioned;
     if matches!(role.access, Access::SinglePass(_)) && share_region {
-        return Err(Refusal::Conflict {
-            role: role.name.clone(),
-            what: format!("a single pass by {in_all} jobs of one region; give one job, or parts"),
-        });
+        let what = format!("a single pass by {in_all} jobs of one region; give one job, or parts");
+        return Err(Refusal::conflict(&role.name, what));
     }
 
     let model = Job {
@@ -84,13 +79,11 @@ pub(super) fn jobs_of(
         let (region_start, region_bytes) = grid.region(role, thread, threads)?;
         let stride_bytes = model.stride_bytes.unsigned_abs();
         if stride_bytes >= region_bytes {
-            return Err(Refusal::Conflict {
-                role: role.name.clone(),
-                what: format!(
-                    "a stride of {stride_bytes} B leads out of its region of {region_bytes} B; \
-                     give a smaller stride or a larger --size"
-                ),
-            });
+            let what = format!(
+                "a stride of {stride_bytes} B leads out of its region of {region_bytes} B; give a \
+                 smaller stride or a larger --size"
+            );
+            return Err(Refusal::conflict(&role.name, what));
         }
         let positions = (region_bytes - grid.largest) / grid.unit + 1;
         let start_block = match (role.start, role.region) {
@@ -127,10 +120,10 @@ pub(super) fn jobs_of(
 fn targets_of(role: &Role, setting: &Setting) -> Result<Vec<u16>, Refusal> {
     let count = setting.targets.len();
     match role.targets.iter().find(|target| usize::from(**target) >= count) {
-        Some(target) => Err(Refusal::Conflict {
-            role: role.name.clone(),
-            what: format!("target {target}, counted from 0, of {count} given"),
-        }),
+        Some(target) => {
+            let what = format!("target {target}, counted from 0, of {count} given");
+            Err(Refusal::conflict(&role.name, what))
+        }
         None if role.targets.is_empty() && count > 1 => Ok((0..count as u16).collect()),
         None => Ok(role.targets.clone()),
     }
@@ -247,10 +240,9 @@ impl Grid {
 fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Result<Grid, Refusal> {
     let block_bytes = role.block_size.unwrap_or(workload.block_size);
     let (smallest, largest) = extremes(role, job, block_bytes)?;
-    let used = |index: &usize| role.targets.is_empty() || role.targets.contains(&(*index as u16));
     let targets = || {
-        let indexed = setting.targets.iter().enumerate();
-        indexed.filter(|(index, _)| used(index)).map(|(_, target)| target)
+        let indexed = (0..).zip(&setting.targets);
+        indexed.filter(|(index, _)| role.uses(*index)).map(|(_, target)| target)
     };
     let unit = role.block_align.unwrap_or(smallest);
     in_range("block alignment", unit, 1, MAX_BLOCK_BYTES, "1 B to 1 GiB")?;
@@ -286,26 +278,21 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
         let ends =
             beside.map(|other| other.offset.unwrap_or(0).saturating_add(other.size.unwrap_or(0)));
         let needed = ends.max().unwrap_or(0).max(start.saturating_add(bytes));
-        return Err(Refusal::Conflict {
-            role: role.name.clone(),
-            what: format!(
-                "its region reaches {} B beyond the end of the target ({end} B); give a target of \
-                 {} B at least, as --size too if that is given, or the role a smaller size or \
-                 offset",
-                bytes - rest,
-                needed
-            ),
-        });
+        let what = format!(
+            "its region reaches {} B beyond the end of the target ({end} B); give a target of \
+             {needed} B at least, as --size too if that is given, or the role a smaller size or \
+             offset",
+            bytes - rest
+        );
+        return Err(Refusal::conflict(&role.name, what));
     }
     Ok(Grid { largest, unit, start, bytes, end })
 }
 
 /// An offset that no number holds.
 fn beyond(role: &Role) -> Refusal {
-    Refusal::Conflict {
-        role: role.name.clone(),
-        what: "its region starts beyond the end of all targets; give smaller offsets".into(),
-    }
+    let what = "its region starts beyond the end of all targets; give smaller offsets";
+    Refusal::conflict(&role.name, what)
 }
 
 /// Steps of the ranges of sizes, which decide about alignment as the sizes do.
@@ -318,10 +305,8 @@ fn steps_of(job: &Job) -> impl Iterator<Item = u64> {
 
 /// Smallest and largest operation of a role, bytes.
 fn extremes(role: &Role, job: &Job, block_bytes: u64) -> Result<(u64, u64), Refusal> {
-    for draw in draws(job) {
-        if let Some(what) = fault(draw) {
-            return Err(Refusal::Conflict { role: role.name.clone(), what });
-        }
+    if let Some(what) = draws(job).find_map(fault) {
+        return Err(Refusal::conflict(&role.name, what));
     }
     let (mut smallest, mut largest) = (u64::MAX, 0);
     for bytes in sizes_of(job, block_bytes) {

@@ -177,6 +177,11 @@ impl Role {
         self.pace = pace;
     }
 
+    /// Whether it uses this of the run's targets.
+    pub(crate) fn uses(&self, target: u16) -> bool {
+        self.targets.is_empty() || self.targets.contains(&target)
+    }
+
     /// A role that says nothing but its name, direction and order: one thread, all else usual.
     pub fn new(name: &str, rw: Rw) -> Role {
         Role { name: name.into(), rw, threads: Threads::Count(1), ..Role::default() }
