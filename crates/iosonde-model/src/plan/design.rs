@@ -62,20 +62,6 @@ pub enum DesignError {
         /// What is wrong, and how to fix it.
         what: String,
     },
-    /// More trials than anybody waits for.
-    #[error(
-        "stage `{stage}`: {cells} cells and {repeats} repeats are {trials} runs, which take \
-         {time}; at most {MAX_TRIALS} are carried out: give fewer levels"
-    )]
-    Many {
-        stage: String,
-        /// Combinations.
-        cells: String,
-        repeats: u32,
-        /// Both multiplied.
-        trials: String,
-        time: String,
-    },
     /// A figure that no earlier stage finds.
     #[error("stage `{stage}`, axis `{axis}`: {what}")]
     Source {
@@ -86,6 +72,7 @@ pub enum DesignError {
     },
 }
 
+const NO_LEVELS: &str = "it has no levels; give values, range, powers-of-two or cases";
 /// Most runs of one stage.
 pub const MAX_TRIALS: u64 = 20_000;
 
@@ -106,11 +93,7 @@ pub fn cells(
     for axis in &stage.axes {
         let levels = levels(stage, axis, found, claims)?;
         if levels.is_empty() {
-            return Err(DesignError::Axis {
-                stage: stage.name.clone(),
-                axis: axis.name.clone(),
-                what: "it has no levels; give values, range, powers-of-two or cases".into(),
-            });
+            return Err(of_axis(stage, axis, NO_LEVELS));
         }
         axes.push(levels);
     }
@@ -139,11 +122,6 @@ pub fn shared(stage: &Stage) -> Result<Vec<(Parameter, Value)>, DesignError> {
 pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), DesignError> {
     let mut earlier: Vec<&str> = Vec::new();
     for stage in &experiment.stages {
-        let wrong = |axis: &str, what: String| DesignError::Source {
-            stage: stage.name.clone(),
-            axis: axis.into(),
-            what,
-        };
         if earlier.contains(&stage.name.as_str()) {
             return Err(of_stage(stage, "a stage of this name came before; give it another"));
         }
@@ -153,13 +131,11 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
         for axis in stage.axes.iter().filter(|axis| !axis.from.is_empty()) {
             let Some((source, _)) = axis.from.split_once('.') else {
                 let what = format!("found from = \"{}\", expected \"stage.figure\"", axis.from);
-                return Err(wrong(&axis.name, what));
+                return Err(of_source(stage, axis, what));
             };
             if source == stage.name {
-                return Err(wrong(
-                    &axis.name,
-                    "it refers to its own stage (circular reference)".into(),
-                ));
+                let what = "it refers to its own stage (circular reference)";
+                return Err(of_source(stage, axis, what));
             }
             if !earlier.contains(&source) {
                 let later = experiment.stage(source).is_some();
@@ -168,11 +144,11 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
                 } else {
                     format!("there is no stage `{source}` before it")
                 };
-                return Err(wrong(&axis.name, what));
+                return Err(of_source(stage, axis, what));
             }
             if experiment.stage(source).is_some_and(|stage| stage.analysis.is_empty()) {
                 let what = format!("stage `{source}` has no analysis, so that it finds nothing");
-                return Err(wrong(&axis.name, what));
+                return Err(of_source(stage, axis, what));
             }
             // Any value: only the number of levels counts here.
             found.insert(axis.from.clone(), 1.0);
@@ -219,6 +195,16 @@ fn of_stage(stage: &Stage, what: impl Into<String>) -> DesignError {
     DesignError::Stage { stage: stage.name.clone(), what: what.into() }
 }
 
+fn of_axis(stage: &Stage, axis: &Axis, what: impl Into<String>) -> DesignError {
+    let (stage, axis) = (stage.name.clone(), axis.name.clone());
+    DesignError::Axis { stage, axis, what: what.into() }
+}
+
+fn of_source(stage: &Stage, axis: &Axis, what: impl Into<String>) -> DesignError {
+    let (stage, axis) = (stage.name.clone(), axis.name.clone());
+    DesignError::Source { stage, axis, what: what.into() }
+}
+
 fn few_enough(stage: &Stage, axes: &[Vec<Level>]) -> Result<(), DesignError> {
     let counts = axes.iter().map(|levels| levels.len() as u128);
     let cells: u128 = match stage.design {
@@ -235,13 +221,14 @@ fn few_enough(stage: &Stage, axes: &[Vec<Level>]) -> Result<(), DesignError> {
 fn many(stage: &Stage, cells: String, count: f64) -> DesignError {
     let trials = count * f64::from(stage.most_repeats().max(1));
     let seconds = (stage.seconds + stage.idle_seconds) * trials;
-    DesignError::Many {
-        stage: stage.name.clone(),
-        cells,
-        repeats: stage.most_repeats(),
-        trials: count::thousands(trials.min(1e18) as u64),
-        time: duration::span((seconds * 1e9).min(u64::MAX as f64) as u64),
-    }
+    let what = format!(
+        "{cells} cells and {} repeats are {} runs, which take {}; at most {MAX_TRIALS} are carried \
+         out: give fewer levels",
+        stage.most_repeats(),
+        count::thousands(trials.min(1e18) as u64),
+        duration::span((seconds * 1e9).min(u64::MAX as f64) as u64),
+    );
+    of_stage(stage, what)
 }
 
 fn product(axes: &[Vec<Level>]) -> Vec<Vec<Level>> {
@@ -277,11 +264,7 @@ fn levels(
     found: &Found,
     claims: Option<&Claims>,
 ) -> Result<Vec<Level>, DesignError> {
-    let wrong = |what: String| DesignError::Axis {
-        stage: stage.name.clone(),
-        axis: axis.name.clone(),
-        what,
-    };
+    let wrong = |what: &str| of_axis(stage, axis, what);
     let ways = [
         !axis.values.is_empty(),
         axis.range.is_some(),
@@ -291,13 +274,9 @@ fn levels(
         axis.claims,
     ];
     match ways.iter().filter(|way| **way).count() {
-        0 => {
-            return Err(wrong(
-                "it has no levels; give values, range, powers-of-two or cases".into(),
-            ));
-        }
+        0 => return Err(wrong(NO_LEVELS)),
         1 => {}
-        _ => return Err(wrong("its levels are given in two ways; give one of them".into())),
+        _ => return Err(wrong("its levels are given in two ways; give one of them")),
     }
     if axis.claims {
         let claims = claims.map_or(&[][..], |claims| &claims.claims);
@@ -319,7 +298,7 @@ fn levels(
                 .map(|given| number_of(stage, axis, parameter, given));
             let (from, to, step) = (from?, to?, step?);
             if step <= 0.0 || to < from {
-                return Err(wrong("a range goes upwards, by a step above 0".into()));
+                return Err(wrong("a range goes upwards, by a step above 0"));
             }
             let steps = ((to - from) / step + 1e-9).floor();
             if steps >= MAX_TRIALS as f64 {
@@ -332,7 +311,7 @@ fn levels(
             let [from, to] = [&span.from, &span.to].map(|g| number_of(stage, axis, parameter, g));
             let (from, to) = (from?, to?);
             if from < 1.0 || to < from {
-                return Err(wrong("powers of two go upwards, from 1 at least".into()));
+                return Err(wrong("powers of two go upwards, from 1 at least"));
             }
             let mut values = Vec::new();
             let mut value = from;
@@ -354,7 +333,8 @@ fn levels(
     let twice = |place: usize| values[..place].contains(&values[place]);
     if let Some(place) = (0..values.len()).find(|place| twice(*place)) {
         let value = parameter.formatted(&values[place]);
-        return Err(wrong(format!("{value} is listed twice; give repeats to run it more often")));
+        let what = format!("{value} is listed twice; give repeats to run it more often");
+        return Err(wrong(&what));
     }
     Ok(values.into_iter().map(|value| level(axis, parameter, value)).collect())
 }
@@ -373,11 +353,7 @@ fn of_case(stage: &Stage, axis: &Axis, case: &Table) -> Result<Level, DesignErro
     let mut rest = case.clone();
     let name = rest.remove("name");
     let Some(name) = name.as_ref().and_then(toml::Value::as_str) else {
-        return Err(DesignError::Axis {
-            stage: stage.name.clone(),
-            axis: axis.name.clone(),
-            what: "a case has no name; give name = \"…\"".into(),
-        });
+        return Err(of_axis(stage, axis, "a case has no name; give name = \"…\""));
     };
     let set = settings(&stage.name, &axis.name, &rest)?;
     let value = match set.as_slice() {
@@ -395,11 +371,7 @@ fn of_figure(
     found: &Found,
 ) -> Result<Vec<Level>, DesignError> {
     let Some(figure) = found.get(&axis.from) else {
-        return Err(DesignError::Source {
-            stage: stage.name.clone(),
-            axis: axis.name.clone(),
-            what: format!("`{}` was not found by its stage", axis.from),
-        });
+        return Err(of_source(stage, axis, format!("`{}` was not found by its stage", axis.from)));
     };
     let is_count = parameter.quantity() == crate::spec::experiment::parameter::Quantity::Count;
     let mut values: Vec<f64> = Vec::new();
@@ -419,10 +391,9 @@ fn number_of(
     given: &toml::Value,
 ) -> Result<f64, DesignError> {
     let value = parameter.value(given).map_err(|source| at(stage, axis, source))?;
-    value.number().ok_or_else(|| DesignError::Axis {
-        stage: stage.name.clone(),
-        axis: axis.name.clone(),
-        what: format!("`{}` takes words, which have no range; give values", parameter.word()),
+    value.number().ok_or_else(|| {
+        let what = format!("`{}` takes words, which have no range; give values", parameter.word());
+        of_axis(stage, axis, what)
     })
 }
 

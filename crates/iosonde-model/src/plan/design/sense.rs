@@ -1,6 +1,6 @@
 //! Whether what a stage says of itself makes sense, before anything is measured.
 
-use super::{DesignError, of_stage};
+use super::{DesignError, of_axis, of_stage};
 use crate::spec::LatencyTarget;
 use crate::spec::experiment::{Design, Order, PassOrder, Precondition, Prefill, Stage};
 use crate::units::duration;
@@ -10,7 +10,7 @@ const LONGEST_NAME: usize = 60;
 /// Longest run, seconds.
 const LONGEST_SECONDS: f64 = 604_800.0;
 /// Most runs of a cell.
-const MOST_REPEATS: u32 = 1_000;
+const MOST_REPEATS: f64 = 1_000.0;
 
 /// Whether what a stage says of itself makes sense, and all of it has an effect.
 pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
@@ -20,31 +20,24 @@ pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
         let what = "its name is part of file names: give 1 to 60 letters, digits, - and _";
         return Err(of_stage(stage, what));
     }
-    let between = |key: &str, found: f64, least: f64, most: f64| {
-        let what = format!("{key}: found {found}, expected {least} to {most}");
-        if (least..=most).contains(&found) { Ok(()) } else { Err(of_stage(stage, what)) }
-    };
-    between("seconds", stage.seconds, 0.05, LONGEST_SECONDS)?;
-    between("idle-seconds", stage.idle_seconds, 0.0, LONGEST_SECONDS)?;
-    between("repeats", f64::from(stage.repeats), 1.0, f64::from(MOST_REPEATS))?;
-    between("warm-up-percent", f64::from(stage.warm_up_percent), 0.0, 90.0)?;
+    between(stage, "seconds", stage.seconds, 0.05, LONGEST_SECONDS)?;
+    between(stage, "idle-seconds", stage.idle_seconds, 0.0, LONGEST_SECONDS)?;
+    between(stage, "repeats", stage.repeats, 1.0, MOST_REPEATS)?;
+    between(stage, "warm-up-percent", stage.warm_up_percent, 0.0, 90.0)?;
     let until = &stage.until;
     let positive = |key: &str, value: Option<f64>| {
-        value.map_or(Ok(()), |value| between(key, value, 0.1, 100_000.0))
+        value.map_or(Ok(()), |value| between(stage, key, value, 0.1, 100_000.0))
     };
     positive("until.width-percent", until.width_percent)?;
     positive("until.worse-percent", until.worse_percent)?;
     positive("until.minutes", until.minutes.map(|minutes| minutes.max(0.0)))?;
     if let Some(most) = until.max_repeats {
-        between("until.max-repeats", f64::from(most), 1.0, f64::from(MOST_REPEATS))?;
+        between(stage, "until.max-repeats", most, 1.0, MOST_REPEATS)?;
     }
     match (until.width_percent, until.max_repeats) {
         (Some(_), None) => {
-            return Err(of_stage(
-                stage,
-                "until.width-percent: give max-repeats too, or it may \
-                                        never end",
-            ));
+            let what = "until.width-percent: give max-repeats too, or it may never end";
+            return Err(of_stage(stage, what));
         }
         (None, Some(_)) => {
             let what = "until.max-repeats has no effect without until.width-percent";
@@ -59,11 +52,7 @@ pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
     rounds_make_sense(stage)?;
     search_makes_sense(stage)?;
     for axis in &stage.axes {
-        let wrong = |what: &str| DesignError::Axis {
-            stage: stage.name.clone(),
-            axis: axis.name.clone(),
-            what: what.into(),
-        };
+        let wrong = |what: &str| of_axis(stage, axis, what);
         if axis.from.is_empty() != axis.times.is_empty() {
             return Err(wrong("from and times have no effect without each other"));
         }
@@ -81,9 +70,7 @@ pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
 /// Whether a search makes sense, and nothing beside it is without effect.
 fn search_makes_sense(stage: &Stage) -> Result<(), DesignError> {
     let Some(search) = &stage.search else { return Ok(()) };
-    let refuse = |wrong: bool, what: &str| {
-        if wrong { Err(of_stage(stage, what)) } else { Ok(()) }
-    };
+    let refuse = |wrong: bool, what: &str| refuse(stage, wrong, what);
     if let Some(limit) = &search.limit {
         LatencyTarget::parse(limit)
             .map_err(|error| of_stage(stage, format!("search.limit: {error}")))?;
@@ -137,19 +124,13 @@ fn single_pass_makes_sense(stage: &Stage, precondition: &Precondition) -> Result
 
 /// Whether preconditioning and rounds make sense, and nothing beside them is without effect.
 fn rounds_make_sense(stage: &Stage) -> Result<(), DesignError> {
-    let between = |key: &str, found: f64, least: f64, most: f64| {
-        let what = format!("{key}: found {found}, expected {least} to {most}");
-        if (least..=most).contains(&found) { Ok(()) } else { Err(of_stage(stage, what)) }
-    };
-    let refuse = |wrong: bool, what: &str| {
-        if wrong { Err(of_stage(stage, what)) } else { Ok(()) }
-    };
-    between("active-range-percent", f64::from(stage.active_range_percent), 1.0, 100.0)?;
+    let refuse = |wrong: bool, what: &str| refuse(stage, wrong, what);
+    between(stage, "active-range-percent", stage.active_range_percent, 1.0, 100.0)?;
     if let Some(precondition) = &stage.precondition {
-        between("precondition.passes", f64::from(precondition.passes), 1.0, 100.0)?;
-        between("precondition.iodepth", f64::from(precondition.iodepth), 1.0, 4096.0)?;
+        between(stage, "precondition.passes", precondition.passes, 1.0, 100.0)?;
+        between(stage, "precondition.iodepth", precondition.iodepth, 1.0, 4096.0)?;
         let block = precondition.block_size;
-        between("precondition.block-size", block as f64, 512.0, (64 << 20) as f64)?;
+        between(stage, "precondition.block-size", block as f64, 512.0, (64 << 20) as f64)?;
         refuse(
             !block.is_power_of_two(),
             "precondition.block-size: expected a power of two, or no whole range consists of it",
@@ -169,14 +150,14 @@ fn rounds_make_sense(stage: &Stage) -> Result<(), DesignError> {
         "prefill writes what purge has removed: give one of them",
     )?;
     let Some(rounds) = &stage.rounds else { return Ok(()) };
-    between("rounds.window", f64::from(rounds.window), 3.0, 1_000.0)?;
+    between(stage, "rounds.window", rounds.window, 3.0, 1_000.0)?;
     let least = f64::from(rounds.window) + f64::from(rounds.hold);
-    between("rounds.hold", f64::from(rounds.hold), 0.0, 900.0)?;
-    between("rounds.max", f64::from(rounds.max), least, 1_000.0)?;
-    between("rounds.range-percent", rounds.range_percent, 0.001, 1_000.0)?;
-    between("rounds.slope-percent", rounds.slope_percent, 0.001, 1_000.0)?;
+    between(stage, "rounds.hold", rounds.hold, 0.0, 900.0)?;
+    between(stage, "rounds.max", rounds.max, least, 1_000.0)?;
+    between(stage, "rounds.range-percent", rounds.range_percent, 0.001, 1_000.0)?;
+    between(stage, "rounds.slope-percent", rounds.slope_percent, 0.001, 1_000.0)?;
     if let Some(passes) = rounds.max_passes {
-        between("rounds.max-passes", passes, 0.01, 10_000.0)?;
+        between(stage, "rounds.max-passes", passes, 0.01, 10_000.0)?;
     }
     refuse(rounds.track.is_empty(), "rounds.track: name at least one figure that must be steady")?;
     refuse(
@@ -196,4 +177,20 @@ fn rounds_make_sense(stage: &Stage) -> Result<(), DesignError> {
         until.width_percent.is_some() || until.worse_percent.is_some(),
         "rounds: until.width-percent and until.worse-percent have no effect in rounds",
     )
+}
+
+fn between(
+    stage: &Stage,
+    key: &str,
+    found: impl Into<f64>,
+    least: f64,
+    most: f64,
+) -> Result<(), DesignError> {
+    let found = found.into();
+    let what = format!("{key}: found {found}, expected {least} to {most}");
+    refuse(stage, !(least..=most).contains(&found), &what)
+}
+
+fn refuse(stage: &Stage, wrong: bool, what: &str) -> Result<(), DesignError> {
+    if wrong { Err(of_stage(stage, what)) } else { Ok(()) }
 }
