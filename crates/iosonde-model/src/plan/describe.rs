@@ -9,83 +9,82 @@ use crate::units::{bytes, count, duration};
 
 /// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
 pub fn describe(plan: &Plan) -> String {
-    let mut out = format!(
-        "plan {}  ({})\n  engine    {}{}\n",
-        clean(&plan.title),
-        &plan.hash()[..12],
-        plan.engine.kind.name(),
-        if plan.engine.chosen_because.is_empty() {
-            String::new()
-        } else {
-            format!(" ({})", plan.engine.chosen_because)
+    let mut out = format!("plan {}  ({})\n", clean(&plan.title), &plan.hash()[..12]);
+    let mut line = |name: &str, words: String| out.push_str(&format!("  {name:<9} {words}\n"));
+    let engine = plan.engine.kind.name();
+    line(
+        "engine",
+        match plan.engine.chosen_because.as_str() {
+            "" => engine.into(),
+            why => format!("{engine} ({why})"),
         },
     );
     for target in &plan.targets {
-        out.push_str(&format!(
-            "  target    {}, {} bytes from 0, {}, alignment {} B\n",
-            clean(&target.path),
-            count::thousands(target.bytes),
-            if target.direct { "direct" } else { "buffered" },
-            target.align_bytes,
-        ));
+        let bytes = count::thousands(target.bytes);
+        let how = if target.direct { "direct" } else { "buffered" };
+        let (path, align) = (clean(&target.path), target.align_bytes);
+        line("target", format!("{path}, {bytes} bytes from 0, {how}, alignment {align} B"));
     }
-    out.push_str(&format!("  seed      {}\n", plan.seed));
+    line("seed", plan.seed.to_string());
     let seconds = |ns: u64| format!("{} s", count::significant(ns as f64 / 1e9));
-    let stop = match plan.stop {
-        Stop::AfterNs(ns) => {
-            format!("{} warm-up, then {} measured", seconds(plan.warmup_ns), seconds(ns))
-        }
-        Stop::AfterOps(ops) => format!("{} operations per job", count::thousands(ops)),
-        Stop::AfterBytes(length) => format!("{} per job", bytes::exact(length)),
-        Stop::AfterNsOrBytes(ns, length) => {
-            format!("{} measured, or less with {} per job", seconds(ns), bytes::exact(length))
-        }
-        Stop::AfterOnePass => "one pass over each region".into(),
-        Stop::EachJob => "each job to its own end".into(),
-    };
-    out.push_str(&format!("  length    {stop}\n"));
-    out.push_str(&format!("  buffers   {}\n", bytes::exact(plan.buffer_bytes())));
-    out.push_str(&format!("  writes    {}\n", volume(plan)));
-    for note in &plan.notes {
-        out.push_str(&format!("  note      {}\n", clean(note)));
-    }
+    line(
+        "length",
+        match plan.stop {
+            Stop::AfterNs(ns) => {
+                format!("{} warm-up, then {} measured", seconds(plan.warmup_ns), seconds(ns))
+            }
+            Stop::AfterOps(ops) => format!("{} operations per job", count::thousands(ops)),
+            Stop::AfterBytes(length) => format!("{} per job", bytes::exact(length)),
+            Stop::AfterNsOrBytes(ns, length) => {
+                format!("{} measured, or less with {} per job", seconds(ns), bytes::exact(length))
+            }
+            Stop::AfterOnePass => "one pass over each region".into(),
+            Stop::EachJob => "each job to its own end".into(),
+        },
+    );
+    line("buffers", bytes::exact(plan.buffer_bytes()));
+    line("writes", volume(plan));
+    plan.notes.iter().for_each(|note| line("note", clean(note)));
     if let LatencyGoal::Target { target, pursuit, patience_ns } = plan.latency {
-        out.push_str(&format!(
-            "  latency   {target}, by {} of a depth from 1 to {}, {} at most for {}\n",
-            pursuit.word(),
-            plan.depth(),
-            duration::span(patience_ns),
-            if pursuit == Pursuit::Search { "each depth" } else { "converging" },
-        ));
+        let (how, most, patience) = (pursuit.word(), plan.depth(), duration::span(patience_ns));
+        let what = if pursuit == Pursuit::Search { "each depth" } else { "converging" };
+        line(
+            "latency",
+            format!(
+                "{target}, by {how} of a depth from 1 to {most}, {what} at most for {patience}"
+            ),
+        );
     }
-    if let PrecisionGoal::Known { precision, look_ns } = plan.until {
-        out.push_str(&format!(
-            "  until     {precision} at two checks in a row, one every {}; the length is the \
-             maximum\n",
-            duration::span(look_ns),
-        ));
-    }
-    if let PrecisionGoal::Steady { round_ns, max, window, range_percent, slope_percent } =
-        plan.until
-    {
-        out.push_str(&format!(
-            "  steady    rounds of {}, {max} at most; {window} in a row are steady if their range \
-             is within {range_percent} % of the mean, and their slope within {slope_percent} %\n",
-            duration::latency(round_ns as f64),
-        ));
-    }
-    if let PrecisionGoal::Settled(settling) = plan.until {
-        out.push_str(&format!(
-            "  steady    {settling} over {} of {} each, from {} after the start; the length is \
-             the maximum\n",
-            settling.intervals,
-            duration::span(settling.interval_ns),
-            duration::span(settling.ramp_ns),
-        ));
+    match plan.until {
+        PrecisionGoal::None => {}
+        PrecisionGoal::Known { precision, look_ns } => {
+            let every = duration::span(look_ns);
+            let words = format!(
+                "{precision} at two checks in a row, one every {every}; the length is the maximum"
+            );
+            line("until", words);
+        }
+        PrecisionGoal::Steady { round_ns, max, window, range_percent, slope_percent } => {
+            let round = duration::latency(round_ns as f64);
+            let words = format!(
+                "rounds of {round}, {max} at most; {window} in a row are steady if their range is \
+                 within {range_percent} % of the mean, and their slope within {slope_percent} %"
+            );
+            line("steady", words);
+        }
+        PrecisionGoal::Settled(settling) => {
+            let intervals = settling.intervals;
+            let [each, ramp] = [settling.interval_ns, settling.ramp_ns].map(duration::span);
+            let words = format!(
+                "{settling} over {intervals} of {each} each, from {ramp} after the start; the \
+                 length is the maximum"
+            );
+            line("steady", words);
+        }
     }
     for (index, job) in plan.jobs.iter().enumerate() {
-        out.push_str(&format!(
-            "  job {index:<5} {}: {} % reads, {} blocks, depth {}, {} in [{}, {}){}\n",
+        let words = format!(
+            "{}: {} % reads, {} blocks, depth {}, {} in [{}, {}){}",
             job.role,
             job.read_percent,
             sizes_words(job),
@@ -94,7 +93,8 @@ pub fn describe(plan: &Plan) -> String {
             job.region_start,
             job.region_start + job.region_bytes,
             span_words(job) + &load_words(job),
-        ));
+        );
+        line(&format!("job {index:<5}"), words);
     }
     out
 }
@@ -178,18 +178,11 @@ fn load_words(job: &Job) -> String {
                 Arrivals::Drawn(_) => "drawn",
                 Arrivals::Bursts(_) => "bursts of",
             };
-            let rate = match rate {
-                Rate::Ops(ops) => format!("{} operations/s", count::significant(*ops)),
-                Rate::Bytes(length) => bytes::per_second(*length),
-            };
-            say(true, format!("open loop, {rate}, {law} arrivals"));
+            say(true, format!("open loop, {}, {law} arrivals", rate_words(rate)));
         }
         Pace::Each { read, other, .. } => {
-            let words = |rate: &Rate| match rate {
-                Rate::Ops(ops) => format!("{} operations/s", count::significant(*ops)),
-                Rate::Bytes(length) => bytes::per_second(*length),
-            };
-            say(true, format!("open loop, reads {}, writes {}", words(read), words(other)));
+            let [read, other] = [read, other].map(rate_words);
+            say(true, format!("open loop, reads {read}, writes {other}"));
         }
         Pace::Recorded(times) => say(true, format!("open loop, {} recorded times", times.len())),
     }
@@ -204,15 +197,8 @@ fn load_words(job: &Job) -> String {
         say(true, format!("flow {} with a weight of {}", flow.id, flow.weight));
     }
     say(job.rewrites, "each trimmed block written next".into());
-    let strides = job.strides;
-    say(
-        strides.range_bytes > 0,
-        format!(
-            "zones of {}, {} apart",
-            bytes::exact(strides.range_bytes),
-            bytes::exact(strides.skip_bytes)
-        ),
-    );
+    let [range, skip] = [job.strides.range_bytes, job.strides.skip_bytes].map(bytes::exact);
+    say(job.strides.range_bytes > 0, format!("zones of {range}, {skip} apart"));
     say(!job.phases.is_empty(), format!("{} phases", job.phases.len()));
     let sync = job.sync;
     let call = if sync.call == SyncCall::Fsync { "fsync" } else { "fdatasync" };
@@ -234,13 +220,8 @@ fn load_words(job: &Job) -> String {
     say(sync.in_flight > 0, format!("{} syncs in flight at most", sync.in_flight));
     match &job.commit {
         Some(Commit::WaitsFor { role, percent }) => {
-            say(
-                true,
-                format!(
-                    "{} % of the syncs after a commit of `{role}`",
-                    count::significant(*percent)
-                ),
-            );
+            let percent = count::significant(*percent);
+            say(true, format!("{percent} % of the syncs after a commit of `{role}`"));
         }
         Some(Commit::Writes(writes)) => {
             say(true, format!("commits of {} writes on demand", count::significant(*writes)));
@@ -267,6 +248,13 @@ fn load_words(job: &Job) -> String {
     words.concat()
 }
 
+fn rate_words(rate: &Rate) -> String {
+    match rate {
+        Rate::Ops(ops) => format!("{} operations/s", count::significant(*ops)),
+        Rate::Bytes(length) => bytes::per_second(*length),
+    }
+}
+
 /// Which requests have a priority of their own.
 fn priority_words(way: &str, priority: &Priority) -> String {
     let Priority { percent, bytes: size, class, level, hint } = priority;
@@ -281,34 +269,24 @@ fn volume(plan: &Plan) -> String {
         return "nothing".into();
     }
     let write_share = |job: &Job| f64::from(100 - job.read_percent) / 100.0;
+    let sum = |of: &dyn Fn(&Job) -> f64| plan.jobs.iter().map(of).sum::<f64>() as u64;
     match plan.stop {
         Stop::AfterNs(_) => "as much as the target takes in the time".into(),
         Stop::EachJob => "as much as the jobs do until they end".into(),
         Stop::AfterOps(ops) => {
-            let bytes: f64 = plan
-                .jobs
-                .iter()
-                .map(|job| ops as f64 * job.block_bytes as f64 * write_share(job))
-                .sum();
-            format!("about {}", bytes::rough(bytes as u64))
+            let bytes = sum(&|job| ops as f64 * job.block_bytes as f64 * write_share(job));
+            format!("about {}", bytes::rough(bytes))
         }
         Stop::AfterBytes(length) | Stop::AfterNsOrBytes(_, length) => {
-            let bytes: f64 = plan.jobs.iter().map(|job| length as f64 * write_share(job)).sum();
             let most = match plan.stop {
                 Stop::AfterNsOrBytes(..) => "at most",
                 _ => "about",
             };
-            format!("{most} {}", bytes::rough(bytes as u64))
+            format!("{most} {}", bytes::rough(sum(&|job| length as f64 * write_share(job))))
         }
         Stop::AfterOnePass => {
-            let bytes: f64 = plan
-                .jobs
-                .iter()
-                .map(|job| {
-                    job.region_bytes as f64 * write_share(job) / f64::from(lanes(&job.order))
-                })
-                .sum();
-            bytes::exact(bytes as u64)
+            let bytes = |job: &Job| job.region_bytes as f64 * write_share(job);
+            bytes::exact(sum(&|job| bytes(job) / f64::from(lanes(&job.order))))
         }
     }
 }

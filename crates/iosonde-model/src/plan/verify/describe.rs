@@ -10,47 +10,27 @@ pub fn describe_verify(plan: &VerifyPlan) -> String {
     let depth = plan.plan.jobs.first().map_or(1, |job| job.iodepth);
     let region = plan.blocks() * u64::from(plan.block_bytes);
     let first = plan.plan.jobs.first().map_or(0, |job| job.region_start);
-    let lines = [
-        ("run", format!("{}, seed {}", plan.run, plan.plan.seed)),
-        ("engine", format!("{}, depth {depth} per job", plan.plan.engine.kind.name())),
-        (
-            "target",
-            format!(
-                "{}, {}",
-                clean(&target.path),
-                if target.direct { "direct" } else { "buffered" }
-            ),
-        ),
-        (
-            "region",
-            format!(
-                "{} from byte {first} on: {} blocks of {} in sectors of {}",
-                bytes::rough(region),
-                count::thousands(plan.blocks()),
-                bytes::exact(plan.block_bytes.into()),
-                bytes::exact(plan.sector_bytes.into()),
-            ),
-        ),
-        ("writes", writes(plan, region)),
-        ("until", until(plan)),
-        ("reads back", reads_back(plan)),
-        (
-            "memory",
-            format!(
-                "ledger {}, buffers {}",
-                bytes::rough(plan.ledger_bytes()),
-                bytes::rough(plan.plan.buffer_bytes())
-            ),
-        ),
-    ];
     let mut out = format!("plan {}  ({})\n", plan.plan.title, &plan.plan.hash()[..12]);
-    for (name, words) in lines {
-        out.push_str(&format!("  {name:<10} {words}\n"));
-    }
+    let mut line = |name: &str, words: String| out.push_str(&format!("  {name:<10} {words}\n"));
+    line("run", format!("{}, seed {}", plan.run, plan.plan.seed));
+    line("engine", format!("{}, depth {depth} per job", plan.plan.engine.kind.name()));
+    let how = if target.direct { "direct" } else { "buffered" };
+    line("target", format!("{}, {how}", clean(&target.path)));
+    let [block, sector] = [plan.block_bytes, plan.sector_bytes].map(|b| bytes::exact(b.into()));
+    let (length, blocks) = (bytes::rough(region), count::thousands(plan.blocks()));
+    line(
+        "region",
+        format!("{length} from byte {first} on: {blocks} blocks of {block} in sectors of {sector}"),
+    );
+    line("writes", writes(plan, region));
+    line("until", until(plan));
+    line("reads back", reads_back(plan));
+    let [ledger, buffers] = [plan.ledger_bytes(), plan.plan.buffer_bytes()].map(bytes::rough);
+    line("memory", format!("ledger {ledger}, buffers {buffers}"));
     for (index, job) in plan.plan.jobs.iter().enumerate() {
         let silent = if plan.changes() && plan.ops[index] == 0 { ": writes nothing" } else { "" };
         let end = job.region_start + job.region_bytes;
-        out.push_str(&format!("  job {index:<6} [{}, {end}){silent}\n", job.region_start));
+        line(&format!("job {index:<6}"), format!("[{}, {end}){silent}", job.region_start));
     }
     out
 }
