@@ -47,10 +47,8 @@ pub fn pass_bytes(precondition: &Precondition, range_bytes: u64) -> u64 {
 /// # Errors
 /// If the target does not take the block size, or the range holds no block.
 pub fn passes(precondition: &Precondition, active: &Setting) -> Result<Vec<Plan>, Refusal> {
-    let access = match precondition.over_provisioning_percent {
-        Some(spare_percent) => Access::SinglePass(spare_percent),
-        None => Access::Permutation,
-    };
+    let spare_percent = precondition.over_provisioning_percent;
+    let access = spare_percent.map_or(Access::Permutation, Access::SinglePass);
     let workload = workload(precondition, active, access);
     let pass = |number: u32| {
         let setting = Setting {

@@ -151,17 +151,17 @@ impl Draft {
         Ok(())
     }
 
-    fn roles(&mut self) -> impl Iterator<Item = &mut Role> {
-        self.workload.roles.iter_mut()
+    fn each(&mut self, change: impl FnMut(&mut Role)) {
+        self.workload.roles.iter_mut().for_each(change);
     }
 
     /// No batch is larger than the depth that it comes from: a sweep over depths has one batch.
     fn cap_batches(&mut self) {
         let usual = self.setting.iodepth;
-        for role in self.roles() {
+        self.each(|role| {
             let depth = role.iodepth.unwrap_or(usual);
             role.batch = role.batch.map(|batch| batch.min(depth));
-        }
+        });
     }
 
     fn number(&mut self, parameter: Parameter, number: f64) {
@@ -170,35 +170,27 @@ impl Draft {
         match parameter {
             Parameter::BlockSize => {
                 self.workload.block_size = whole;
-                self.roles().for_each(|role| role.block_size = Some(whole));
+                self.each(|role| role.block_size = Some(whole));
             }
             Parameter::Iodepth => {
                 self.setting.iodepth = small;
-                self.roles().for_each(|role| role.iodepth = Some(small));
+                self.each(|role| role.iodepth = Some(small));
             }
-            Parameter::BatchSubmit => self.roles().for_each(|role| role.batch = Some(small)),
-            Parameter::BatchCompleteMin => {
-                self.roles().for_each(|role| role.reap.complete_min = small);
-            }
-            Parameter::BatchCompleteMax => {
-                self.roles().for_each(|role| role.reap.complete_max = small);
-            }
-            Parameter::Numjobs => {
-                self.roles().for_each(|role| role.threads = Threads::Count(small));
-            }
+            Parameter::BatchSubmit => self.each(|role| role.batch = Some(small)),
+            Parameter::BatchCompleteMin => self.each(|role| role.reap.complete_min = small),
+            Parameter::BatchCompleteMax => self.each(|role| role.reap.complete_max = small),
+            Parameter::Numjobs => self.each(|role| role.threads = Threads::Count(small)),
             Parameter::ReadPercent => {
                 let percent = number.clamp(0.0, 100.0) as u8;
                 self.workload.read_percent = percent;
-                self.roles().for_each(|role| role.read_percent = Some(percent));
+                self.each(|role| role.read_percent = Some(percent));
             }
-            Parameter::RandomPercent => {
-                self.roles().for_each(|role| role.random_percent = Some(number));
-            }
+            Parameter::RandomPercent => self.each(|role| role.random_percent = Some(number)),
             Parameter::Gap => self.gap = whole,
             Parameter::Offset => self.setting.offset_bytes = whole,
-            Parameter::Span => self.roles().for_each(|role| role.size = Some(whole)),
+            Parameter::Span => self.each(|role| role.size = Some(whole)),
             Parameter::Misalign => self.misalign = whole,
-            Parameter::SyncEvery => self.roles().for_each(|role| {
+            Parameter::SyncEvery => self.each(|role| {
                 role.sync.every_writes = whole;
                 (role.sync.extra_syncs, role.sync.followed) = (0, 0);
                 role.sync.in_flight *= u64::from(whole > 0);
@@ -208,9 +200,9 @@ impl Draft {
             Parameter::WriteRate => self.pace(number, only_writes),
             Parameter::Compress => {
                 let percent = number.clamp(0.0, 100.0) as u8;
-                self.roles().for_each(|role| role.data.compress_percent = percent);
+                self.each(|role| role.data.compress_percent = percent);
             }
-            Parameter::Think => self.roles().for_each(|role| {
+            Parameter::Think => self.each(|role| {
                 (role.think.ns, role.think.every_ops) = (whole, u64::from(whole > 0));
             }),
             Parameter::Runtime => {
@@ -242,11 +234,11 @@ impl Draft {
                 if !rw.is_mixed() {
                     self.workload.read_percent = rw.read_percent(0);
                 }
-                self.roles().for_each(|role| role.rw = *rw);
+                self.each(|role| role.rw = *rw);
             }
             Parameter::Access => {
                 let access = access(word).ok_or_else(|| unknown("uniform, zipf:1.2 or such"))?;
-                self.roles().for_each(|role| role.access = access.clone());
+                self.each(|role| role.access = access.clone());
             }
             Parameter::EachWrite => {
                 self.promise = Some(match word {
@@ -282,7 +274,7 @@ impl Draft {
             }
             Parameter::Cpus => {
                 let cpus = cpu_list(word).ok_or_else(|| unknown("`any`, or CPUs such as 0,2-3"))?;
-                self.roles().for_each(|role| {
+                self.each(|role| {
                     role.place = Placement { cpus: cpus.clone(), ..role.place.clone() };
                 });
             }
