@@ -42,6 +42,21 @@ pub enum Draw {
     Split(Vec<(u64, f64)>),
 }
 
+impl Draw {
+    /// Smallest and largest size, bytes, where the block size is this.
+    pub(crate) fn range(&self, block_bytes: u64) -> (u64, u64) {
+        match self {
+            Draw::Block => (block_bytes, block_bytes),
+            Draw::Fixed(bytes) => (*bytes, *bytes),
+            Draw::Range { low, high, .. } => (*low, *high),
+            Draw::Split(shares) => {
+                let sizes = || shares.iter().map(|(bytes, _)| *bytes);
+                (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
+            }
+        }
+    }
+}
+
 /// When operations are due.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -213,7 +228,7 @@ pub struct Data {
     pub dedupe_percent: u8,
     /// What is repeated is drawn from a set of blocks of this size, percent of the region; 0 means
     /// that it is an earlier block.
-    #[serde(alias = "set-percent", skip_serializing_if = "is_zero")]
+    #[serde(alias = "set-percent", skip_serializing_if = "is_none")]
     pub set_percent: u8,
     /// Whether all jobs draw from one such set.
     #[serde(alias = "set-shared", skip_serializing_if = "std::ops::Not::not")]
@@ -229,12 +244,8 @@ pub struct Data {
     pub checked: bool,
 }
 
-fn is_zero(percent: &u8) -> bool {
-    *percent == 0
-}
-
-fn is_none(number: &u64) -> bool {
-    *number == 0
+fn is_none<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 impl Sync {

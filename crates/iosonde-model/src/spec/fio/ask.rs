@@ -87,29 +87,24 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
     let (first_engine, own_engine) = first_and_own(group, engine)?;
     // A generic device takes nothing but commands, and nothing else takes them.
     the_same(group, "ioengine", |job| Ok(engine(job)?.kind == EngineKind::IoUringCmd))?;
-    the_same(group, "verify_only", |job| Ok(job.flag("verify_only") == Some(true)))?;
+    the_same(group, "verify_only", |job| Ok(job.is_on("verify_only")))?;
     let (warmup_ns, own_warmup) = first_and_own(group, warmup)?;
     let (seed, own_seed) = first_and_own(group, |job| Ok(seed(job)))?;
-    let mut asking =
-        Asking {
-            title: title(group),
-            engine: first_engine,
-            targets: Vec::new(),
-            warmup_ns,
-            seed,
-            own: Own { engine: own_engine, warmup: own_warmup, seed: own_seed },
-            logs: Vec::new(),
-            latency: the_same(group, "latency_target", latency)?,
-            settling: steady::of_group(group)?,
-            keeps_cache: the_same(group, "invalidate", |job| {
-                Ok(job.flag("invalidate") == Some(false))
-            })?,
-            creates_only: the_same(group, "create_only", |job| {
-                Ok(job.flag("create_only") == Some(true))
-            })?,
-            notes: Vec::new(),
-            parts: Vec::new(),
-        };
+    let mut asking = Asking {
+        title: title(group),
+        engine: first_engine,
+        targets: Vec::new(),
+        warmup_ns,
+        seed,
+        own: Own { engine: own_engine, warmup: own_warmup, seed: own_seed },
+        logs: Vec::new(),
+        latency: the_same(group, "latency_target", latency)?,
+        settling: steady::of_group(group)?,
+        keeps_cache: the_same(group, "invalidate", |job| Ok(job.is_off("invalidate")))?,
+        creates_only: the_same(group, "create_only", |job| Ok(job.is_on("create_only")))?,
+        notes: Vec::new(),
+        parts: Vec::new(),
+    };
     let mut faults = Vec::new();
     for job in &group.jobs {
         if let Err(fault) = asking.add(job) {
@@ -182,7 +177,7 @@ impl Asking {
 
     /// Whether the files are read before the run, into the page cache.
     pub fn pre_reads(&self) -> bool {
-        self.parts.iter().any(|part| part.job.flag("pre_read") == Some(true))
+        self.parts.iter().any(|part| part.job.is_on("pre_read"))
     }
 
     /// Whether a target that is made for the run has to be written in full before it: it is read,
@@ -190,18 +185,14 @@ impl Asking {
     pub fn prepares(&self, index: u16) -> bool {
         self.parts.iter().any(|Part { role, job, .. }| {
             let reads = role.rw.is_mixed() || matches!(role.rw, Rw::Read | Rw::RandRead);
-            let uses = role.targets.is_empty() || role.targets.contains(&index);
-            uses && (reads || job.flag("overwrite") == Some(true))
+            role.uses(index) && (reads || job.is_on("overwrite"))
         })
     }
 
     /// The access hint that the kernel gets for a target before the run: that of its first job.
     pub fn hint(&self, index: u16) -> AccessHint {
-        let uses =
-            |part: &&Part| part.role.targets.is_empty() || part.role.targets.contains(&index);
-        let Some(Part { job, role, .. }) = self.parts.iter().find(uses) else {
-            return AccessHint::None;
-        };
+        let mut users = self.parts.iter().filter(|part| part.role.uses(index));
+        let Some(Part { job, role, .. }) = users.next() else { return AccessHint::None };
         match (job.word("fadvise_hint"), role.rw.is_random()) {
             (Some(("0" | "none", _)), _) => AccessHint::None,
             (Some(("noreuse", _)), _) => AccessHint::Once,
@@ -242,7 +233,7 @@ impl Asking {
         [load::shallow(job), load::counted_warmup(job)].into_iter().flatten().for_each(|note| {
             self.note(note);
         });
-        let split = job.word("cpus_allowed_policy").is_some_and(|(word, _)| word == "split");
+        let split = job.has_word("cpus_allowed_policy", "split");
         let offset = job.amount("offset").unwrap_or(Amount::Bytes(0));
         let increment = job.amount("offset_increment").unwrap_or(Amount::Bytes(0));
         let part = Part { job: job.clone(), role, offset, increment, size: size(job)?, nodes };
@@ -301,7 +292,7 @@ impl Asking {
             _ => None,
         };
         let option = if job.get("filename").is_some() { "filename" } else { "directory" };
-        let unlinked = job.flag("unlink") == Some(true);
+        let unlinked = job.is_on("unlink");
         let direct = direct(job)?;
         let mut indexes = Vec::new();
         for path in paths {

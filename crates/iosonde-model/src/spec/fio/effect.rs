@@ -35,95 +35,99 @@ pub(super) fn ineffective<'a>(jobs: impl Iterator<Item = &'a FioJob>) -> Vec<Fau
 fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     // What cannot be read is reported by whoever reads it.
     let Ok(rw) = rw(job) else { return Vec::new() };
-    let with_rw = || format!("with rw={rw}");
+    let with_rw = format!("with rw={rw}");
     let writes = rw.is_mixed() || matches!(rw, Rw::Write | Rw::RandWrite);
     let engine = engine(job);
+    let with_engine = format!("with ioengine={engine}");
     let ring = EngineKind::of_fio(engine).is_some_and(EngineKind::is_uring);
     let commands = engine == EngineKind::IoUringCmd.name();
     let queue = !EngineKind::of_fio(engine).is_some_and(EngineKind::is_synchronous);
     let rated = ["rate", "rate_iops"].iter().any(|name| job.get(name).is_some());
     let files = job.text("filename").map(|names| 1 + names.matches(':').count() as u64);
     let clones = job.count("numjobs").unwrap_or(1);
-    let timed = job.flag("time_based") == Some(true);
+    let timed = job.is_on("time_based");
     let logged = ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log"]
         .iter()
         .any(|name| job.get(name).is_some());
     let more_than_one = |name: &str| job.count(name).is_some_and(|count| count > 1);
     let mut idle = Vec::new();
-    let mut tell = |names: &[&'static str], found: bool, why: &dyn Fn() -> String| {
+    let mut tell = |names: &[&'static str], found: bool, why: &str| {
         if found {
-            idle.extend(names.iter().filter(|name| says(job, name)).map(|name| (*name, why())));
+            idle.extend(
+                names.iter().filter(|name| says(job, name)).map(|name| (*name, why.to_owned())),
+            );
         }
     };
     tell(&["rwmixread", "rwmixwrite"], !rw.is_mixed(), &with_rw);
     let of_random = ["random_distribution", "norandommap", "percentage_random", "ba"];
     tell(&of_random, !rw.is_random(), &with_rw);
     tell(&["fsync", "fdatasync", "sync", "atomic"], !writes, &with_rw);
-    tell(&["verify_pattern"], !verifies(job), &|| "without verification".into());
-    let set = job.word("dedupe_mode").is_some_and(|(word, _)| word == "working_set");
-    tell(&["dedupe_working_set_percentage", "dedupe_global"], !set, &|| {
-        "without dedupe_mode=working_set".into()
-    });
-    let is_sequence = job.word("random_distribution").is_some_and(|(word, _)| word == "sequence");
-    tell(&["random_sequence_stride"], !is_sequence, &|| "without a sequence".into());
+    tell(&["verify_pattern"], !verifies(job), "without verification");
+    let set = job.has_word("dedupe_mode", "working_set");
+    tell(
+        &["dedupe_working_set_percentage", "dedupe_global"],
+        !set,
+        "without dedupe_mode=working_set",
+    );
+    let is_sequence = job.has_word("random_distribution", "sequence");
+    tell(&["random_sequence_stride"], !is_sequence, "without a sequence");
     let of_data =
         ["zero_buffers", "refill_buffers", "buffer_compress_percentage", "dedupe_percentage"];
     tell(&of_data, !writes, &with_rw);
-    tell(&["iodepth_batch", "iodepth_batch_complete_min", "iodepth_low"], !queue, &|| {
-        format!("with ioengine={engine}, which has one request in flight")
-    });
-    tell(&["fixedbufs", "registerfiles", "sqthread_poll", "nonvectored", "hipri"], !ring, &|| {
-        format!("with ioengine={engine}")
-    });
-    tell(&["cmd_type"], !commands, &|| format!("with ioengine={engine}"));
-    tell(&["buffered"], commands, &|| "with NVMe commands, which bypass the page cache".into());
-    let polls = ring && job.flag("sqthread_poll") == Some(true);
-    tell(&["sqthread_poll_cpu"], !polls, &|| "without sqthread_poll of io_uring".into());
+    tell(
+        &["iodepth_batch", "iodepth_batch_complete_min", "iodepth_low"],
+        !queue,
+        &format!("{with_engine}, which has one request in flight"),
+    );
+    tell(
+        &["fixedbufs", "registerfiles", "sqthread_poll", "nonvectored", "hipri"],
+        !ring,
+        &with_engine,
+    );
+    tell(&["cmd_type"], !commands, &with_engine);
+    tell(&["buffered"], commands, "with NVMe commands, which bypass the page cache");
+    let polls = ring && job.is_on("sqthread_poll");
+    tell(&["sqthread_poll_cpu"], !polls, "without sqthread_poll of io_uring");
     let prioritised = ["cmdprio_percentage", "cmdprio_bssplit"];
     let of_requests = [prioritised[0], prioritised[1], "cmdprio_class", "cmdprio", "cmdprio_hint"];
-    tell(&of_requests, !matches!(engine, "io_uring" | "libaio"), &|| {
-        format!("with ioengine={engine}")
-    });
-    tell(&of_requests[2..], !prioritised.iter().any(|name| says(job, name)), &|| {
-        "without cmdprio_percentage or cmdprio_bssplit".into()
-    });
+    tell(&of_requests, !matches!(engine, "io_uring" | "libaio"), &with_engine);
+    tell(
+        &of_requests[2..],
+        !prioritised.iter().any(|name| says(job, name)),
+        "without cmdprio_percentage or cmdprio_bssplit",
+    );
     tell(
         &["thinktime_blocks", "thinktime_blocks_type"],
         job.time_ns("thinktime").unwrap_or(0) == 0,
-        &|| "without thinktime".into(),
+        "without thinktime",
     );
-    tell(&["rate_process"], !rated, &|| "without rate or rate_iops".into());
+    tell(&["rate_process"], !rated, "without rate or rate_iops");
     let least = ["rate_min", "rate_iops_min"].iter().any(|name| job.get(name).is_some());
-    tell(&["rate_cycle"], !least, &|| "without rate_min or rate_iops_min".into());
+    tell(&["rate_cycle"], !least, "without rate_min or rate_iops_min");
     let settles = job.time_ns("steadystate_duration").unwrap_or(0) > 0;
     let of_settling = ["steadystate", "steadystate_ramp_time", "steadystate_check_interval"];
-    tell(&of_settling, !settles, &|| "without steadystate_duration".into());
-    tell(&["exit_what"], job.flag("exitall") != Some(true), &|| "without exitall".into());
-    tell(&["flow_id", "flow_sleep"], job.count("flow").unwrap_or(0) == 0, &|| {
-        "without flow".into()
-    });
-    tell(&["offset_increment"], clones == 1, &|| "with numjobs=1".into());
-    tell(&["time_based"], job.time_ns("runtime").unwrap_or(0) == 0, &|| "without runtime".into());
-    tell(&["loops"], timed && more_than_one("loops"), &|| "with time_based".into());
-    tell(&["nrfiles"], files.is_some_and(|files| job.count("nrfiles") != Some(files)), &|| {
-        "beside filename, which names the files".into()
-    });
-    tell(&["cpus_allowed_policy"], job.get("cpus_allowed").is_none(), &|| {
-        "without cpus_allowed".into()
-    });
+    tell(&of_settling, !settles, "without steadystate_duration");
+    tell(&["exit_what"], !job.is_on("exitall"), "without exitall");
+    tell(&["flow_id", "flow_sleep"], job.count("flow").unwrap_or(0) == 0, "without flow");
+    tell(&["offset_increment"], clones == 1, "with numjobs=1");
+    tell(&["time_based"], job.time_ns("runtime").unwrap_or(0) == 0, "without runtime");
+    tell(&["loops"], timed && more_than_one("loops"), "with time_based");
+    tell(
+        &["nrfiles"],
+        files.is_some_and(|files| job.count("nrfiles") != Some(files)),
+        "beside filename, which names the files",
+    );
+    tell(&["cpus_allowed_policy"], job.get("cpus_allowed").is_none(), "without cpus_allowed");
     let of_logs = ["log_avg_msec", "log_max_value", "log_offset", "log_unix_epoch"];
-    tell(&of_logs, !logged, &|| "without a log".into());
-    tell(&["bs"], job.get("bssplit").is_some(), &|| "beside bssplit, which fio prefers".into());
-    tell(&["bsrange"], job.get("bssplit").is_some(), &|| {
-        "beside bssplit, which fio prefers".into()
-    });
-    tell(&["bs"], job.get("bsrange").is_some(), &|| "beside bsrange, which fio prefers".into());
+    tell(&of_logs, !logged, "without a log");
+    tell(&["bs", "bsrange"], job.get("bssplit").is_some(), "beside bssplit, which fio prefers");
+    tell(&["bs"], job.get("bsrange").is_some(), "beside bsrange, which fio prefers");
     idle
 }
 
 /// Whether an option asks for something: not given, off, 0 and `none` do not.
 fn says(job: &FioJob, name: &str) -> bool {
-    match job.get(name).map(|setting| &setting.value) {
+    match job.value(name) {
         None | Some(Value::Bool(false) | Value::Count(0) | Value::Word("none" | "0", _)) => false,
         // The number that an absent one stands for.
         Some(Value::Count(1)) => !name.starts_with("iodepth_batch") && name != "nrfiles",

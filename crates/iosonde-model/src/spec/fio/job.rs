@@ -51,32 +51,9 @@ pub struct Setting {
 }
 
 /// What a replayed log has instead of the job.
-const INSTEAD: [&str; 24] = [
-    "bs",
-    "bsrange",
-    "bssplit",
-    "ba",
-    "size",
-    "filesize",
-    "io_size",
-    "offset",
-    "offset_increment",
-    "number_ios",
-    "loops",
-    "nrfiles",
-    "random_distribution",
-    "percentage_random",
-    "norandommap",
-    "rwmixread",
-    "rwmixwrite",
-    "fsync",
-    "fdatasync",
-    "file_service_type",
-    "zonemode",
-    "zonesize",
-    "time_based",
-    "rw_sequencer",
-];
+const INSTEAD: &str = "bs bsrange bssplit ba size filesize io_size offset offset_increment \
+    number_ios loops nrfiles random_distribution percentage_random norandommap rwmixread \
+    rwmixwrite fsync fdatasync file_service_type zonemode zonesize time_based rw_sequencer";
 
 /// Faults reported, at most: the first ones tell enough.
 const MAX_FAULTS: usize = 50;
@@ -119,7 +96,7 @@ pub fn jobs(line: &[Section], files: &[Vec<Section>], only: &[String]) -> Result
 /// `exitall` is of the whole program in fio: it holds for every job, wherever it stands.
 fn spread_exitall(groups: &mut [Group]) {
     let mut jobs = groups.iter().flat_map(|group| &group.jobs);
-    let given = jobs.find(|job| job.flag("exitall") == Some(true));
+    let given = jobs.find(|job| job.is_on("exitall"));
     let Some(setting) = given.and_then(|job| job.settings.get("exitall").cloned()) else { return };
     for job in groups.iter_mut().flat_map(|group| &mut group.jobs) {
         job.settings.insert("exitall", setting.clone());
@@ -173,7 +150,7 @@ impl Reader {
         let name = named.and_then(|line| line.value.as_deref()).unwrap_or(&section.name);
         let (name, section) = (name.to_string(), section.name.clone());
         let job = FioJob { name, section, place, iolog: None, settings };
-        let walled = std::mem::take(&mut self.walled) || job.flag("stonewall") == Some(true);
+        let walled = std::mem::take(&mut self.walled) || job.is_on("stonewall");
         match self.groups.last_mut().filter(|_| !walled) {
             Some(group) => group.jobs.push(job),
             None => self.groups.push(Group { jobs: vec![job] }),
@@ -258,61 +235,66 @@ impl FioJob {
         self.get(name).map_or(&self.place, |setting| &setting.place)
     }
 
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+        self.get(name).map(|setting| &setting.value)
+    }
+
     pub(super) fn flag(&self, name: &str) -> Option<bool> {
-        match self.get(name)?.value {
-            Value::Bool(flag) => Some(flag),
-            _ => None,
-        }
+        let Value::Bool(flag) = self.value(name)? else { return None };
+        Some(*flag)
+    }
+
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.flag(name) == Some(true)
+    }
+
+    pub(super) fn is_off(&self, name: &str) -> bool {
+        self.flag(name) == Some(false)
     }
 
     pub(super) fn count(&self, name: &str) -> Option<u64> {
-        match self.get(name)?.value {
-            Value::Count(count) => Some(count),
-            _ => None,
-        }
+        let Value::Count(count) = self.value(name)? else { return None };
+        Some(*count)
     }
 
     pub(super) fn ways(&self, name: &str) -> Ways<u64> {
-        match self.get(name).map(|setting| &setting.value) {
-            Some(Value::Counts(ways)) => *ways,
-            _ => [None; 3],
-        }
+        let Some(Value::Counts(ways)) = self.value(name) else { return [None; 3] };
+        *ways
     }
 
     pub(super) fn amount(&self, name: &str) -> Option<Amount> {
-        match self.get(name)?.value {
-            Value::Size(amount) => Some(amount),
-            _ => None,
-        }
+        let Value::Size(amount) = self.value(name)? else { return None };
+        Some(*amount)
     }
 
     pub(super) fn time_ns(&self, name: &str) -> Option<u64> {
-        match self.get(name)?.value {
-            Value::Time(ns) => Some(ns),
-            _ => None,
-        }
+        let Value::Time(ns) = self.value(name)? else { return None };
+        Some(*ns)
     }
 
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        match &self.get(name)?.value {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
+        let Value::Text(text) = self.value(name)? else { return None };
+        Some(text)
     }
 
     /// One of the known words, with what follows after a colon.
     pub(super) fn word(&self, name: &str) -> Option<(&'static str, Option<&str>)> {
-        match &self.get(name)?.value {
-            Value::Word(word, rest) => Some((word, rest.as_deref())),
-            _ => None,
-        }
+        let Value::Word(word, rest) = self.value(name)? else { return None };
+        Some((word, rest.as_deref()))
+    }
+
+    pub(super) fn has_word(&self, name: &str, wanted: &str) -> bool {
+        self.word(name).is_some_and(|(word, _)| word == wanted)
+    }
+
+    /// What a kilobyte is in the sizes of the job.
+    pub(super) fn base(&self) -> KbBase {
+        if self.has_word("kb_base", "1000") { KbBase::Decimal } else { KbBase::Binary }
     }
 
     pub(super) fn cpus(&self, name: &str) -> Option<&[u32]> {
-        match &self.get(name)?.value {
-            Value::Cpus(cpus) => Some(cpus),
-            _ => None,
-        }
+        let Value::Cpus(cpus) = self.value(name)? else { return None };
+        Some(cpus)
     }
 
     /// The file of operations that the job replays.
@@ -322,13 +304,13 @@ impl FioJob {
 
     /// Options that the log has instead of the job, where they were given.
     pub(super) fn replaced(&self) -> impl Iterator<Item = &Setting> {
-        INSTEAD.iter().filter_map(|name| self.get(name))
+        INSTEAD.split_whitespace().filter_map(|name| self.get(name))
     }
 
     /// The job with its direction as a log has it, and without what the log has instead.
     pub(super) fn replaying(&self, rw: &'static str) -> FioJob {
         let mut job = self.clone();
-        INSTEAD.iter().for_each(|name| drop(job.settings.remove(name)));
+        INSTEAD.split_whitespace().for_each(|name| drop(job.settings.remove(name)));
         if let Ok(entry) = table::find("rw") {
             let place = self.place("read_iolog").clone();
             let value = Value::Word(rw, None);
@@ -346,7 +328,7 @@ impl FioJob {
 
     /// Whether it is reported with the job before it in its group, as in fio.
     pub fn is_grouped(&self) -> bool {
-        self.flag("group_reporting") == Some(true)
+        self.is_on("group_reporting")
     }
 
     /// A fault of this option of this job.

@@ -45,7 +45,7 @@ pub fn lint(file: &JobFile, around: Around) -> Vec<Fault> {
 
 fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
     let Ok(rw) = load::rw(job) else { return };
-    if job.flag("create_only") == Some(true) {
+    if job.is_on("create_only") {
         return;
     }
     let engine = load::engine(job);
@@ -58,11 +58,8 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
         );
         say("iodepth", what);
     }
-    let direct = job.flag("direct") == Some(true) || job.flag("buffered") == Some(false);
-    let size = match job.amount("size") {
-        Some(Amount::Bytes(size)) => Some(size),
-        _ => None,
-    };
+    let direct = job.is_on("direct") || job.is_off("buffered");
+    let size = if let Some(Amount::Bytes(size)) = job.amount("size") { Some(size) } else { None };
     let copies = job.count("numjobs").unwrap_or(1).max(1);
     if !direct && engine != "null" && !is_synced(job, rw) && !is_beyond_memory(job, size, around) {
         let fits = size.is_some_and(|size| size.saturating_mul(copies) < around.memory_bytes);
@@ -80,7 +77,7 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
         say(if job.get("direct").is_some() { "direct" } else { "rw" }, what);
     }
     let runtime = job.time_ns("runtime").filter(|ns| *ns > 0);
-    let timed = job.flag("time_based") == Some(true);
+    let timed = job.is_on("time_based");
     match runtime {
         Some(ns) if ns > LONG_NS => {
             say("runtime", "more than a week: a number without a unit is seconds".into());
@@ -102,8 +99,7 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
     }
     let block = smallest_block(job);
     if block > 0 && block < SECTOR_BYTES {
-        let what = format!("{block} is {block} bytes: did you mean {block}k?");
-        say("bs", what);
+        say("bs", format!("{block} is {block} bytes: did you mean {block}k?"));
     }
     for name in ["bs", "bsrange", "bssplit", "size", "io_size"] {
         let text = job.get(name).and_then(|setting| setting.text.as_deref()).unwrap_or_default();
@@ -132,11 +128,11 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
         }
     }
     let reads = rw.is_mixed() || matches!(rw, Rw::Read | Rw::RandRead);
-    if reads && job.word("fallocate").is_some_and(|(word, _)| matches!(word, "truncate")) {
+    if reads && job.has_word("fallocate", "truncate") {
         let what = "reads of a file that was never written do not reach storage: they return zeros";
         say("fallocate", what.into());
     }
-    if job.get("kb_base").is_some_and(|setting| matches!(setting.value, Value::Word("1000", _))) {
+    if job.has_word("kb_base", "1000") {
         let what = "k is 1000 bytes here and 1024 elsewhere: blocks such as bs=4k are no multiple \
                     of 512";
         say("kb_base", what.into());
@@ -152,7 +148,7 @@ fn is_synced(job: &FioJob, rw: Rw) -> bool {
 
 /// Whether the page cache was asked for by name, with more data than it holds.
 fn is_beyond_memory(job: &FioJob, size: Option<u64>, around: Around) -> bool {
-    let is_asked = job.flag("direct") == Some(false) || job.flag("buffered") == Some(true);
+    let is_asked = job.is_off("direct") || job.is_on("buffered");
     is_asked && around.memory_bytes > 0 && size.is_some_and(|size| size / 2 >= around.memory_bytes)
 }
 
@@ -160,7 +156,7 @@ fn is_beyond_memory(job: &FioJob, size: Option<u64>, around: Around) -> bool {
 fn of_data(job: &FioJob, say: &mut dyn FnMut(&str, String)) {
     let all = |name: &str| job.count(name).is_some_and(|percent| percent >= 100);
     for (name, found) in [
-        ("zero_buffers", job.flag("zero_buffers") == Some(true)),
+        ("zero_buffers", job.is_on("zero_buffers")),
         ("buffer_compress_percentage", all("buffer_compress_percentage")),
         ("dedupe_percentage", all("dedupe_percentage")),
     ] {

@@ -71,7 +71,7 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
         },
         random_percent,
         run_length,
-        run_repeats: job.word("rw_sequencer").is_some_and(|(word, _)| word == "identical"),
+        run_repeats: job.has_word("rw_sequencer", "identical"),
         strides,
         stride: stride(job, &role)?,
         block_align: grid(job, rw)?,
@@ -119,19 +119,18 @@ pub(super) fn narrow(job: &FioJob, name: &str, number: u64) -> Result<u32, Fault
     narrow.ok_or_else(|| job.fault(name, format!("found {number}, expected 1 to {}", u32::MAX)))
 }
 
+fn percent(job: &FioJob, name: &str) -> Result<Option<u8>, Fault> {
+    match job.count(name) {
+        Some(percent @ 101..) => {
+            Err(job.fault(name, format!("found {percent}, expected 0 to 100")))
+        }
+        percent => Ok(percent.map(|percent| percent as u8)),
+    }
+}
+
 /// Percentage of reads of a mixed job.
 fn mix(job: &FioJob) -> Result<u8, Fault> {
-    let percent = |name: &str| {
-        let percent = job.count(name);
-        match percent {
-            Some(percent) if percent > 100 => {
-                Err(job.fault(name, format!("found {percent}, expected 0 to 100")))
-            }
-            Some(percent) => Ok(Some(percent as u8)),
-            None => Ok(None),
-        }
-    };
-    match (percent("rwmixread")?, percent("rwmixwrite")?) {
+    match (percent(job, "rwmixread")?, percent(job, "rwmixwrite")?) {
         (Some(read), Some(write)) if read + write != 100 => Err(job.fault(
             "rwmixwrite",
             format!("{write} contradicts rwmixread={read}: together they are 100"),
@@ -195,19 +194,11 @@ fn from_split(split: Vec<(u64, f64)>) -> Draw {
 }
 
 fn largest(draw: &Draw) -> u64 {
-    match draw {
-        Draw::Block => BLOCK_BYTES,
-        Draw::Fixed(bytes) | Draw::Range { high: bytes, .. } => *bytes,
-        Draw::Split(sizes) => sizes.iter().map(|(bytes, _)| *bytes).max().unwrap_or(0),
-    }
+    draw.range(BLOCK_BYTES).1
 }
 
 fn smallest(draw: &Draw) -> u64 {
-    match draw {
-        Draw::Block => BLOCK_BYTES,
-        Draw::Fixed(bytes) | Draw::Range { low: bytes, .. } => *bytes,
-        Draw::Split(sizes) => sizes.iter().map(|(bytes, _)| *bytes).min().unwrap_or(0),
-    }
+    draw.range(BLOCK_BYTES).0
 }
 
 /// The smallest of several sizes of a job, bytes.
@@ -244,17 +235,15 @@ fn span(job: &FioJob) -> Span {
     Span {
         delay_ns: job.time_ns("startdelay").unwrap_or(0),
         after: job.text("wait_for").unwrap_or("").into(),
-        ends_all: job.flag("exitall") == Some(true),
+        ends_all: job.is_on("exitall"),
         most_latency_ns: job.time_ns("max_latency").unwrap_or(0),
         ..Span::default()
     }
 }
 
 fn pace(job: &FioJob, rw: Rw) -> Result<Pace, Fault> {
-    let arrivals = match job.word("rate_process") {
-        Some(("poisson", _)) => Arrivals::Poisson,
-        _ => Arrivals::Constant,
-    };
+    let is_poisson = job.has_word("rate_process", "poisson");
+    let arrivals = if is_poisson { Arrivals::Poisson } else { Arrivals::Constant };
     let used = used(rw);
     // fio takes the rate in bytes where both are given.
     for (name, rate) in
@@ -303,7 +292,7 @@ fn sync(job: &FioJob) -> Result<Sync, Fault> {
         _ => EachWrite::Accepted,
     };
     let call = if fsync > 0 { SyncCall::Fsync } else { SyncCall::Fdatasync };
-    let atomic = job.flag("atomic") == Some(true);
+    let atomic = job.is_on("atomic");
     if atomic && !matches!(engine(job), "io_uring" | "libaio" | "pvsync2") {
         let what = "expected ioengine=io_uring, libaio or pvsync2, which have atomic writes";
         return Err(job.fault("atomic", what));
@@ -313,14 +302,10 @@ fn sync(job: &FioJob) -> Result<Sync, Fault> {
 }
 
 fn data(job: &FioJob) -> Result<Data, Fault> {
-    let percent = |name: &str| match job.count(name).unwrap_or(0) {
-        percent if percent <= 100 => Ok(percent as u8),
-        percent => Err(job.fault(name, format!("found {percent}, expected 0 to 100"))),
-    };
-    let compress = percent("buffer_compress_percentage")?;
-    let dedupe_percent = percent("dedupe_percentage")?;
+    let compress = percent(job, "buffer_compress_percentage")?.unwrap_or(0);
+    let dedupe_percent = percent(job, "dedupe_percentage")?.unwrap_or(0);
     // fio writes zeros where all of a block compresses away.
-    let zeros = job.flag("zero_buffers") == Some(true) || compress == 100;
+    let zeros = job.is_on("zero_buffers") || compress == 100;
     if zeros && (dedupe_percent > 0 || !matches!(compress, 0 | 100)) {
         return Err(
             job.fault("zero_buffers", "zeros are neither compressible nor repeated in part")
@@ -337,14 +322,13 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
     let (set_percent, set_shared) = match job.word("dedupe_mode") {
         Some(("working_set", _)) if dedupe_percent > 0 => {
             // fio's own size of the set where none is given.
-            let given = job.get("dedupe_working_set_percentage").is_some();
-            let percent = if given { percent("dedupe_working_set_percentage")? } else { 5 };
-            (percent.max(1), job.flag("dedupe_global") == Some(true))
+            let percent = percent(job, "dedupe_working_set_percentage")?.unwrap_or(5);
+            (percent.max(1), job.is_on("dedupe_global"))
         }
         _ => (0, false),
     };
-    let refilled = job.flag("refill_buffers") == Some(true) || compress > 0 || dedupe_percent > 0;
-    let scrambled = job.flag("scramble_buffers") != Some(false);
+    let refilled = job.is_on("refill_buffers") || compress > 0 || dedupe_percent > 0;
+    let scrambled = !job.is_off("scramble_buffers");
     Ok(Data {
         compress_percent: if zeros { 0 } else { compress },
         dedupe_percent,

@@ -57,7 +57,7 @@ impl End {
             _ => false,
         };
         let passes_once = covers && loops == 1;
-        let timed = job.flag("time_based") == Some(true);
+        let timed = job.is_on("time_based");
         if let Some(ops) = job.count("number_ios").filter(|ops| *ops > 0) {
             let varied = role.sizes != Sizes::default();
             if varied && (ns.is_some() || ops.saturating_mul(block) > bytes) {

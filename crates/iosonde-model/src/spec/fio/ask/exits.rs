@@ -8,7 +8,7 @@ impl Asking {
     pub(super) fn set_groups(&mut self) {
         let mut group = 0;
         for (index, part) in self.parts.iter_mut().enumerate() {
-            group += u32::from(index > 0 && part.job.flag("new_group") == Some(true));
+            group += u32::from(index > 0 && part.job.is_on("new_group"));
             part.role.span.group = group;
         }
         for part in &mut self.parts {
@@ -23,7 +23,7 @@ impl Asking {
     pub fn is_last(&self) -> bool {
         let ends = |part: &Part| {
             let what = part.job.word("exit_what").map_or("group", |(word, _)| word);
-            part.job.flag("exitall") == Some(true) && what == "all"
+            part.job.is_on("exitall") && what == "all"
         };
         self.parts.iter().any(ends)
     }

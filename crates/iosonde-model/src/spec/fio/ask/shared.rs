@@ -18,15 +18,9 @@ pub(super) fn first_and_own<T: PartialEq>(
     group: &Group,
     one: impl Fn(&FioJob) -> Result<T, Fault>,
 ) -> Result<(T, bool), Faults> {
-    let mut values = Vec::new();
-    for job in &group.jobs {
-        values.push(one(job)?);
-    }
+    let values = group.jobs.iter().map(one).collect::<Result<Vec<T>, Fault>>()?;
     let differ = values.windows(2).any(|pair| pair[0] != pair[1]);
-    match values.into_iter().next() {
-        Some(first) => Ok((first, differ)),
-        None => Err(Faults(Vec::new())),
-    }
+    values.into_iter().next().map(|first| (first, differ)).ok_or(Faults(Vec::new()))
 }
 
 /// What all jobs of a group have to agree on.
@@ -51,10 +45,7 @@ pub(super) fn the_same<T: PartialEq>(
         }
         agreed = Some(agreed.map_or((value, job), |agreed| agreed));
     }
-    match agreed {
-        Some((value, _)) => Ok(value),
-        None => Err(Faults(Vec::new())),
-    }
+    agreed.map(|(value, _)| value).ok_or(Faults(Vec::new()))
 }
 
 pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
@@ -62,8 +53,8 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
     if let Some(kind) = EngineKind::of_fio(requested) {
         return Ok(EngineRequest {
             kind,
-            hipri: job.flag("hipri") == Some(true),
-            sqpoll: job.flag("sqthread_poll") == Some(true),
+            hipri: job.is_on("hipri"),
+            sqpoll: job.is_on("sqthread_poll"),
             sqpoll_cpu: match job.count("sqthread_poll_cpu").map(u32::try_from) {
                 None => None,
                 Some(Ok(cpu)) => Some(cpu),
@@ -73,7 +64,7 @@ pub(super) fn engine(job: &FioJob) -> Result<EngineRequest, Fault> {
             },
             registered_files: job.flag("registerfiles"),
             fixed_buffers: job.flag("fixedbufs"),
-            vectored: job.flag("nonvectored") == Some(false),
+            vectored: job.is_off("nonvectored"),
         });
     }
     let what = match foreign::instead(requested) {
@@ -128,7 +119,7 @@ pub(super) fn direct(job: &FioJob) -> Result<bool, Fault> {
 
 /// fio repeats its order from run to run unless configured otherwise.
 pub(super) fn seed(job: &FioJob) -> Option<u64> {
-    let repeats = job.flag("randrepeat") != Some(false) || job.flag("allrandrepeat") == Some(true);
+    let repeats = !job.is_off("randrepeat") || job.is_on("allrandrepeat");
     job.count("randseed").or(repeats.then_some(SEED))
 }
 
@@ -137,7 +128,7 @@ pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
     let Some(limit_ns) = job.time_ns("latency_target").filter(|ns| *ns > 0) else {
         return Ok(None);
     };
-    let percentile = match job.get("latency_percentile").map(|setting| &setting.value) {
+    let percentile = match job.value("latency_percentile") {
         Some(Value::Reals(list)) => list.first().copied().unwrap_or(100.0),
         _ => 100.0,
     };
@@ -149,7 +140,7 @@ pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
     let window_ns = job.time_ns("latency_window").unwrap_or(0).max(LATENCY_WINDOW_NS);
     Ok(Some(LatencyRequest {
         target: LatencyTarget { quantile: percentile / 100.0, limit_ns },
-        holds: job.flag("latency_run") == Some(true),
+        holds: job.is_on("latency_run"),
         window_ns,
     }))
 }
@@ -187,11 +178,11 @@ pub(super) fn logs(job: &FioJob, role: &str) -> Result<Vec<LogRequest>, Fault> {
             role: role.into(),
             width_ms: job.count(width).filter(|ms| *ms > 0),
             coarseness: coarseness as u32,
-            per_job: job.flag("per_job_logs") != Some(false),
-            largest: job.flag("log_max_value") == Some(true)
+            per_job: !job.is_off("per_job_logs"),
+            largest: job.is_on("log_max_value")
                 || matches!(job.word("log_window_value"), Some(("max" | "1", _))),
-            offset: job.flag("log_offset") == Some(true),
-            since_1970: job.flag("log_unix_epoch") == Some(true),
+            offset: job.is_on("log_offset"),
+            since_1970: job.is_on("log_unix_epoch"),
             option,
             prefix: if prefix.is_empty() { job.name.clone() } else { prefix.into() },
             place: job.place(option).clone(),

@@ -18,7 +18,7 @@ pub(super) fn of_group(group: &Group) -> Result<Option<Settling>, Faults> {
     let agreed = the_same(group, "steadystate", of_job)?;
     let (Some(_), Some(job)) = (agreed, group.jobs.first()) else { return Ok(None) };
     let clones: u64 = group.jobs.iter().map(|job| job.count("numjobs").unwrap_or(1)).sum();
-    let apart = group.jobs.iter().find(|job| job.flag("group_reporting") != Some(true));
+    let apart = group.jobs.iter().find(|job| !job.is_on("group_reporting"));
     match apart {
         Some(_) if clones > 1 => {
             let what = "several jobs at the same time are judged together here: give \

@@ -9,7 +9,7 @@ use crate::spec::{Pace, Role, Rw};
 /// which they would be verified.
 pub(super) fn repeatable(job: &FioJob, role: &Role) -> Result<(), Fault> {
     let in_time = role.rw.is_mixed() && matches!(role.pace, Pace::Each { .. });
-    if in_time && role.data.checked && job.flag("do_verify") != Some(false) {
+    if in_time && role.data.checked && !job.is_off("do_verify") {
         let what = "reads and writes with a rate each are not repeated in their order to verify \
                     them: leave out the rate, or give do_verify=0";
         return Err(job.fault("verify", what));
@@ -22,7 +22,7 @@ impl Asking {
     pub fn verified(&self) -> Vec<&str> {
         let is_verified = |part: &&Part| {
             part.role.data.checked
-                && part.job.flag("do_verify") != Some(false)
+                && !part.job.is_off("do_verify")
                 && part.role.rw.read_percent(50) < 100
         };
         self.parts.iter().filter(is_verified).map(|part| part.role.name.as_str()).collect()
@@ -30,7 +30,7 @@ impl Asking {
 
     /// Whether nothing is written and only what was written before is verified.
     pub fn verifies_only(&self) -> bool {
-        self.parts.iter().all(|part| part.job.flag("verify_only") == Some(true))
+        self.parts.iter().all(|part| part.job.is_on("verify_only"))
     }
 
     /// Whether any job changes what is stored.
@@ -50,12 +50,10 @@ impl Asking {
 
     /// The option for which this target, where it does not exist, is not created.
     pub fn forbids_creation(&self, index: u16) -> Option<&'static str> {
-        let uses =
-            |part: &&Part| part.role.targets.is_empty() || part.role.targets.contains(&index);
-        let forbids = |part: &Part| part.job.flag("allow_file_create") == Some(false);
+        let forbids = |part: &Part| part.role.uses(index) && part.job.is_off("allow_file_create");
         if self.verifies_only() {
             Some("verify_only=1")
-        } else if self.parts.iter().filter(uses).any(forbids) {
+        } else if self.parts.iter().any(forbids) {
             Some("allow_file_create=0")
         } else {
             None

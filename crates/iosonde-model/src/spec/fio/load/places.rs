@@ -1,7 +1,7 @@
 //! Where the operations of a job go: order, runs, holes, zones, files.
 
 use super::super::job::FioJob;
-use super::super::number::{self, KbBase};
+use super::super::number;
 use super::super::value::Value;
 use super::super::{Fault, shown};
 use super::{BLOCK_BYTES, of_way};
@@ -70,15 +70,11 @@ pub(super) fn stride(job: &FioJob, role: &Role) -> Result<Option<i64>, Fault> {
     if role.rw.is_random() {
         return Ok(None);
     }
-    let base = match job.word("kb_base") {
-        Some(("1000", _)) => KbBase::Decimal,
-        _ => KbBase::Binary,
-    };
     let (sign, digits) = match rest.strip_prefix('-') {
         Some(digits) => (-1, digits),
         None => (1, rest),
     };
-    let hole = number::bytes(digits, base).map_err(|what| job.fault("rw", what))?;
+    let hole = number::bytes(digits, job.base()).map_err(|what| job.fault("rw", what))?;
     let block = role.block_size.unwrap_or(BLOCK_BYTES);
     if role.sizes != Sizes::default() {
         return Err(job.fault("rw", "a hole after each operation needs a fixed block size"));
@@ -113,7 +109,7 @@ pub(super) fn random_percent(job: &FioJob, rw: Rw) -> Result<Option<f64>, Fault>
 }
 
 pub(super) fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
-    if job.flag("sprandom") == Some(true) {
+    if job.is_on("sprandom") {
         return single_pass(job, rw);
     }
     if !rw.is_random() {
@@ -147,9 +143,7 @@ pub(super) fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
         ("zoned", None) => wrong("expected zones such as zoned:90/10:10/90"),
         ("sequence", rest) => sequence(job, rest.unwrap_or_default(), rw).map(Access::Sequence),
         ("zoned_abs", _) => wrong("zones in bytes are not supported; give zoned and percentages"),
-        _ if job.flag("norandommap") == Some(true) || job.get("ba").is_some() => {
-            Ok(Access::Uniform)
-        }
+        _ if job.is_on("norandommap") || job.get("ba").is_some() => Ok(Access::Uniform),
         _ => Ok(Access::Permutation),
     }
 }
@@ -168,11 +162,10 @@ fn single_pass(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
     if job.word("random_generator").is_some_and(|(word, _)| word != "lfsr") {
         return wrong("random_generator", "sprandom needs lfsr, as in fio");
     }
-    if job.flag("norandommap") == Some(false) {
+    if job.is_off("norandommap") {
         return wrong("norandommap", "sprandom needs norandommap=1, as in fio");
     }
-    let names = job.text("filename").unwrap_or_default().replace("\\:", "");
-    if job.count("nrfiles").unwrap_or(1) > 1 || names.contains(':') {
+    if has_several_files(job) {
         return wrong("sprandom", "is of one file, as in fio");
     }
     match spare(job) {
@@ -181,9 +174,14 @@ fn single_pass(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
     }
 }
 
+fn has_several_files(job: &FioJob) -> bool {
+    let names = job.text("filename").unwrap_or_default().replace("\\:", "");
+    job.count("nrfiles").unwrap_or(1) > 1 || names.contains(':')
+}
+
 /// Spare flash as a share of what the host sees.
 fn spare(job: &FioJob) -> Option<f64> {
-    match job.get("spr_op").map(|setting| &setting.value) {
+    match job.value("spr_op") {
         None => Some(SPARE),
         Some(Value::Reals(shares)) if shares.len() == 1 => shares.first().copied(),
         Some(_) => None,
@@ -226,13 +224,11 @@ fn sequence(job: &FioJob, text: &str, rw: Rw) -> Result<Sequence, Fault> {
         let what = format!("found {} blocks, expected at most {MAX_SEQUENCE}", blocks.len());
         return Err(wrong(what));
     }
-    let names = job.text("filename").unwrap_or_default().replace("\\:", "");
-    let files = job.count("nrfiles").unwrap_or(1).max(1 + names.matches(':').count() as u64);
-    if rw.is_mixed() || files > 1 {
+    if rw.is_mixed() || has_several_files(job) {
         let what = "a sequence is of one direction and one file here; give a job for each";
         return Err(wrong(what.into()));
     }
-    Ok(Sequence { blocks, advances: job.flag("random_sequence_stride") == Some(true) })
+    Ok(Sequence { blocks, advances: job.is_on("random_sequence_stride") })
 }
 
 /// `60/10:30/20:8/30:2/40`: percent of the accesses, percent of the region.

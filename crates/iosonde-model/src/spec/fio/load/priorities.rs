@@ -38,7 +38,7 @@ pub(super) fn priorities(job: &FioJob, rw: Rw) -> Result<Priorities, Fault> {
         let usual = Priority { percent: 0, bytes: 0, class, level, hint };
         // One part is for both ways, as fio has it.
         match parts.get(way).or(parts.last()) {
-            Some(part) => of_sizes(part, usual, base(job)),
+            Some(part) => of_sizes(part, usual, job.base()),
             None => {
                 let percent = percentages[way].unwrap_or(0) as u8;
                 let one = Priority { percent, ..usual };
@@ -48,10 +48,7 @@ pub(super) fn priorities(job: &FioJob, rw: Rw) -> Result<Priorities, Fault> {
     };
     let fault = |what| job.fault("cmdprio_bssplit", what);
     let found = Priorities { read: of_way(0).map_err(fault)?, write: of_way(1).map_err(fault)? };
-    match found.fault() {
-        Some(what) => Err(fault(what)),
-        None => Ok(found),
-    }
+    found.fault().map_or(Ok(found), |what| Err(fault(what)))
 }
 
 /// The numbers of reads and of writes.
@@ -102,14 +99,6 @@ fn of_sizes(text: &str, usual: Priority, base: KbBase) -> Result<Vec<Priority>, 
         }
     }
     Ok(found)
-}
-
-/// What a kilobyte is in the sizes of the job.
-fn base(job: &FioJob) -> KbBase {
-    match job.word("kb_base") {
-        Some(("1000", _)) => KbBase::Decimal,
-        _ => KbBase::Binary,
-    }
 }
 
 #[cfg(test)]
