@@ -139,7 +139,9 @@ const SERVICE: Kind =
 #[rustfmt::skip]
 const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Text,
-        "name filename directory filename_format ioengine numa_mem_policy"),
+        "name filename directory filename_format ioengine numa_mem_policy cmdprio_bssplit \
+         wait_for nice prio prioclass buffer_pattern numa_cpu_nodes ignore_error steadystate \
+         verify_pattern read_iolog write_iolog replay_redirect replay_skip description"),
     (Stand::Supported, RW, "rw"),
     (Stand::Supported, DISTRIBUTION, "random_distribution"),
     (Stand::Supported, Kind::Word(&["linear", "poisson"]), "rate_process"),
@@ -152,8 +154,9 @@ const FAMILIES: &[Family] = &[
     (Stand::Supported, Kind::Word(&["repeat", "working_set"]), "dedupe_mode"),
     (Stand::Supported, CONTINUE, "continue_on_error"),
     (Stand::Supported, MEMORY, "mem"),
-    (Stand::Supported, Kind::Counts, "bs ba rate rate_iops percentage_random \
-         cmdprio_percentage cmdprio_class cmdprio cmdprio_hint"),
+    (Stand::Supported, Kind::Counts,
+        "bs ba rate rate_iops percentage_random cmdprio_percentage cmdprio_class cmdprio \
+         cmdprio_hint rate_min rate_iops_min"),
     (Stand::Supported, Kind::Ranges, "bsrange"),
     (Stand::Supported, Kind::Splits, "bssplit"),
     (Stand::Supported, Kind::Size, "size io_size offset offset_increment"),
@@ -161,34 +164,29 @@ const FAMILIES: &[Family] = &[
         "iodepth iodepth_batch iodepth_batch_complete_min iodepth_batch_complete_max number_ios \
          numjobs loops nrfiles fsync fdatasync rwmixread rwmixwrite thinktime_blocks randseed \
          buffer_compress_percentage dedupe_percentage dedupe_working_set_percentage cpumask \
-         filesize sqthread_poll_cpu"),
-    (Stand::Supported, Kind::Time(TimeUnit::Seconds), "runtime ramp_time"),
-    (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime"),
+         filesize sqthread_poll_cpu rate_cycle flow flow_id flow_sleep zonesize zonerange \
+         zoneskip offset_align iodepth_low log_hist_msec log_hist_coarseness log_avg_msec \
+         replay_scale replay_align replay_time_scale"),
+    (Stand::Supported, Kind::Time(TimeUnit::Seconds),
+        "runtime ramp_time startdelay thinktime_iotime steadystate_duration \
+         steadystate_ramp_time steadystate_check_interval"),
+    (Stand::Supported, Kind::Time(TimeUnit::Micros),
+        "thinktime thinktime_spin max_latency latency_target latency_window"),
     (Stand::Supported, Kind::Switch,
         "time_based norandommap stonewall zero_buffers refill_buffers exitall new_group \
-         sqthread_poll fixedbufs registerfiles"),
+         sqthread_poll fixedbufs registerfiles group_reporting"),
     (Stand::Supported, Kind::Bool,
         "direct buffered randrepeat allrandrepeat scramble_buffers nonvectored hipri unlink \
-         invalidate create_only overwrite random_sequence_stride atomic \
-         dedupe_global"),
+         invalidate create_only overwrite random_sequence_stride atomic dedupe_global pre_read \
+         do_verify verify_only allow_file_create sprandom latency_run per_job_logs \
+         log_max_value log_offset log_unix_epoch replay_no_stall clat_percentiles \
+         lat_percentiles slat_percentiles"),
     (Stand::Supported, Kind::Cpus, "cpus_allowed"),
-    (Stand::Supported, Kind::Time(TimeUnit::Seconds), "startdelay thinktime_iotime"),
-    (Stand::Supported, Kind::Time(TimeUnit::Micros), "thinktime_spin max_latency"),
-    (Stand::Supported, Kind::Text,
-        "cmdprio_bssplit wait_for nice prio prioclass buffer_pattern numa_cpu_nodes ignore_error"),
-    (Stand::Supported, Kind::Counts, "rate_min rate_iops_min"),
-    (Stand::Supported, Kind::Count, "rate_cycle flow flow_id flow_sleep"),
     (Stand::Harmless("fio itself reads past it"), Kind::Text, "flow_watermark"),
-    (Stand::Supported, Kind::Text, "steadystate"),
-    (Stand::Supported, Kind::Time(TimeUnit::Seconds),
-        "steadystate_duration steadystate_ramp_time steadystate_check_interval"),
     (Stand::Supported, Kind::Word(&["sequential", "identical"]), "rw_sequencer"),
     (Stand::Supported, SERVICE, "file_service_type"),
-    (Stand::Supported, Kind::Count, "zonesize zonerange zoneskip offset_align iodepth_low"),
     (Stand::Only(&["none", "strided"], ZBD), Kind::Word(&["none", "strided", "zbd"]), "zonemode"),
-    (Stand::Supported, Kind::Bool, "pre_read do_verify verify_only allow_file_create"),
     (Stand::Supported, VERIFY, "verify"),
-    (Stand::Supported, Kind::Text, "verify_pattern"),
     (Stand::Harmless(VERIFIED), Kind::Name,
         "verify_interval verify_offset verify_async verify_async_cpus verifysort verifysort_nr \
          verify_header_seed verify_policy verify_write_sequence experimental_verify"),
@@ -203,16 +201,9 @@ const FAMILIES: &[Family] = &[
         "verify_state_load"),
     (Stand::Lost(OFF, "the pattern begins with each block"), Kind::Name,
         "verify_pattern_interval"),
-    (Stand::Supported, Kind::Time(TimeUnit::Micros), "latency_target latency_window"),
-    (Stand::Supported, Kind::Bool, "sprandom"),
-    (Stand::Supported, Kind::Reals, "spr_op"),
+    (Stand::Supported, Kind::Reals, "spr_op latency_percentile percentile_list"),
     (Stand::Lost(&[], IN_ONE), Kind::Count, "spr_num_regions"),
     (Stand::Lost(&[], LATER), Kind::Count, "spr_cs"),
-    (Stand::Supported, Kind::Reals, "latency_percentile"),
-    (Stand::Supported, Kind::Bool, "latency_run"),
-    (Stand::Supported, Kind::Count, "log_hist_msec log_hist_coarseness"),
-    (Stand::Supported, Kind::Bool, "per_job_logs"),
-    (Stand::Supported, Kind::Bool, "log_max_value log_offset log_unix_epoch"),
     (Stand::Only(&["avg", "0", "max", "1"], "a log has one value of each interval"),
         Kind::Word(&["avg", "0", "max", "1", "both", "2"]), "log_window_value"),
     (Stand::Harmless("logs are written when the run has ended"), Kind::Text,
@@ -233,16 +224,8 @@ const FAMILIES: &[Family] = &[
     // fio itself reads `threads` as an option of one of its profiles and forgets it.
     (Stand::Supported, Kind::Bool, "threads"),
     (Stand::Supported, Kind::Name, "write_bw_log write_lat_log write_iops_log write_hist_log"),
-    (Stand::Supported, Kind::Count, "log_avg_msec"),
-    (Stand::Supported, Kind::Text, "read_iolog write_iolog replay_redirect replay_skip"),
-    (Stand::Supported, Kind::Bool, "replay_no_stall"),
-    (Stand::Supported, Kind::Count, "replay_scale replay_align replay_time_scale"),
     (Stand::Harmless("the log is read as a whole"), Kind::Bool, "read_iolog_chunked"),
 
-    (Stand::Supported, Kind::Text, "description"),
-    (Stand::Supported, Kind::Switch, "group_reporting"),
-    (Stand::Supported, Kind::Bool, "clat_percentiles lat_percentiles slat_percentiles"),
-    (Stand::Supported, Kind::Reals, "percentile_list"),
     (Stand::Lost(ON, TELLING), Kind::Bool, "disk_util"),
     (Stand::Lost(OFF, TELLING), Kind::Bool,
         "block_error_percentiles log_prio log_alternate_epoch error_dump"),
