@@ -26,20 +26,12 @@ const MAX_DEPTH: usize = 64;
 /// Largest plain number: fio reads each with 32 bits.
 const MAX_LITERAL: i64 = i32::MAX as i64;
 
-/// Works out `(4*1024)` or `(2k+512)`.
-pub(super) fn evaluate(text: &str, dimension: Dimension) -> Result<Sum, String> {
-    let mut parser = Parser { rest: text, dimension: Some(dimension), has_unit: false, depth: 0 };
+/// Works out `(4*1024)` or `(2k+512)`; without a dimension there are no units.
+pub(super) fn evaluate(text: &str, dimension: Option<Dimension>) -> Result<Sum, String> {
+    let mut parser = Parser { rest: text, dimension, has_unit: false, depth: 0 };
     let number = parser.sum(0)?;
     parser.end()?;
     Ok(Sum { value: number.real(), whole: number.whole(), has_unit: parser.has_unit })
-}
-
-/// Works out a sum of plain whole numbers: what a keyword makes of a value.
-pub(super) fn whole(text: &str) -> Result<i64, String> {
-    let mut parser = Parser { rest: text, dimension: None, has_unit: false, depth: 0 };
-    let number = parser.sum(0)?;
-    parser.end()?;
-    Ok(number.whole())
 }
 
 #[derive(Clone, Copy)]
@@ -245,11 +237,11 @@ mod tests {
             ("(1kib)", 1000),
             ("(4g)", 1 << 32),
         ] {
-            assert_eq!(evaluate(text, Dimension::Bytes).unwrap().whole, expected, "{text}");
+            assert_eq!(evaluate(text, Some(Dimension::Bytes)).unwrap().whole, expected, "{text}");
         }
-        assert!(!evaluate("(4*1024)", Dimension::Bytes).unwrap().has_unit);
-        assert_eq!(evaluate("(1m+30s)", Dimension::Time).unwrap().whole, 90_000_000);
-        assert_eq!(whole("8*4096/2").unwrap(), 16_384);
+        assert!(!evaluate("(4*1024)", Some(Dimension::Bytes)).unwrap().has_unit);
+        assert_eq!(evaluate("(1m+30s)", Some(Dimension::Time)).unwrap().whole, 90_000_000);
+        assert_eq!(evaluate("8*4096/2", None).unwrap().whole, 16_384);
     }
 
     #[test]
@@ -275,8 +267,8 @@ mod tests {
             &deep,
             &signs,
         ] {
-            assert!(evaluate(text, Dimension::Bytes).is_err(), "{text}");
+            assert!(evaluate(text, Some(Dimension::Bytes)).is_err(), "{text}");
         }
-        assert!(whole("4k").is_err(), "a plain sum has no units");
+        assert!(evaluate("4k", None).is_err(), "a plain sum has no units");
     }
 }

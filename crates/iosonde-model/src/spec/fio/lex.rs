@@ -205,9 +205,9 @@ impl Reader<'_, '_> {
         if !plain.contains(['+', '-', '*', '/']) {
             return Ok(plain);
         }
-        let sum = expression::whole(&plain)
+        let sum = expression::evaluate(&plain, None)
             .map_err(|what| Fault::new(place, format!("`{}`: {what}", shown(&plain))))?;
-        Ok(sum.to_string())
+        Ok(sum.whole.to_string())
     }
 
     fn with_environment(&self, text: &str, place: &Place) -> Result<String, Fault> {

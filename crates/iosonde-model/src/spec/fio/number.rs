@@ -130,7 +130,7 @@ pub fn real(text: &str) -> Result<f64, String> {
 }
 
 fn sum_of_bytes(text: &str, base: KbBase) -> Result<u64, String> {
-    let sum = expression::evaluate(text, Dimension::Bytes).map_err(in_sum(text))?;
+    let sum = expression::evaluate(text, Some(Dimension::Bytes)).map_err(in_sum(text))?;
     if sum.has_unit && base == KbBase::Decimal {
         return Err(format!(
             "`{}`: kb_base does not reach into parentheses, where k is 1024; write plain numbers",
@@ -142,7 +142,7 @@ fn sum_of_bytes(text: &str, base: KbBase) -> Result<u64, String> {
 }
 
 fn sum_of_time(text: &str, unit: TimeUnit) -> Result<u64, String> {
-    let sum = expression::evaluate(text, Dimension::Time).map_err(in_sum(text))?;
+    let sum = expression::evaluate(text, Some(Dimension::Time)).map_err(in_sum(text))?;
     let implied: i64 = if unit == TimeUnit::Seconds { 1_000_000 } else { 1 };
     not_cut_off(text, &sum, implied)?;
     let micros = if sum.has_unit { sum.whole } else { sum.whole * implied };
