@@ -28,7 +28,7 @@ pub use engine::{EngineKind, WorksOn};
 pub use experiment::Experiment;
 pub use latency::{LatencyTarget, Pursuit};
 pub use limits::{Flow, Limits};
-pub use listed::{Listed, ListedWay};
+pub use listed::{IoKind, Listed};
 pub use load::*;
 pub use precision::{Direction, Metric, Precision};
 pub use priority::{Priorities, Priority};

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::IoKind;
 use crate::spec::engine::Engine;
 use crate::spec::{
-    Commit, Data, Draw, Flow, Limits, Listed, ListedWay, Pace, Phase, Placement, Priorities, Reap,
-    Sequence, Service, Sizes, Span, Strides, Sync, Think, Zone,
+    Commit, Data, Flow, Limits, Listed, Pace, Phase, Placement, Priorities, Reap, Sequence,
+    Service, Sizes, Span, Strides, Sync, Think, Zone,
 };
 
 /// One thread and one queue.
@@ -177,15 +177,15 @@ impl Job {
 
     /// Whether the job sends syncs among its operations.
     pub fn syncs(&self) -> bool {
-        self.sync.every_writes > 0 || self.lists(ListedWay::Sync)
+        self.sync.every_writes > 0 || self.lists(IoKind::Sync)
     }
 
     /// Whether the job trims at all.
     pub fn discards(&self) -> bool {
-        (self.trims && self.changes()) || self.lists(ListedWay::Trim)
+        (self.trims && self.changes()) || self.lists(IoKind::Trim)
     }
 
-    fn lists(&self, way: ListedWay) -> bool {
+    fn lists(&self, way: IoKind) -> bool {
         self.listed.iter().any(|op| op.way == way)
     }
 
@@ -222,15 +222,7 @@ impl Job {
             IoKind::Trim => &self.sizes.trim,
             IoKind::Sync => return (0, 0),
         };
-        match draw {
-            Draw::Block => (self.block_bytes, self.block_bytes),
-            Draw::Fixed(bytes) => (*bytes, *bytes),
-            Draw::Range { low, high, .. } => (*low, *high),
-            Draw::Split(shares) => {
-                let sizes = || shares.iter().map(|(bytes, _)| *bytes);
-                (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
-            }
-        }
+        draw.range(self.block_bytes)
     }
 
     /// Whether operations are due at times of their own, whatever the storage does.

@@ -12,24 +12,10 @@ mod walk;
 
 use super::chance::Chance;
 use super::{Job, Order, Service, Stop};
-use crate::spec::{Listed, ListedWay};
+use crate::spec::Listed;
+pub use crate::spec::listed::IoKind;
 use size::Lengths;
 use walk::Walk;
-
-words! {
-    /// Which way the bytes go.
-    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-    pub enum IoKind {
-        /// From storage.
-        Read = 0 => "read",
-        /// To storage.
-        Write = 1 => "write",
-        /// Storage learns that the bytes are not needed any more.
-        Trim = 2 => "trim",
-        /// What was written is made durable; moves no bytes.
-        Sync = 3 => "sync",
-    }
-}
 
 /// One operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -332,12 +318,6 @@ impl Mix {
 
 fn of_list(listed: &Listed) -> Op {
     let Listed { way, target, offset, bytes } = *listed;
-    let way = match way {
-        ListedWay::Read => IoKind::Read,
-        ListedWay::Write => IoKind::Write,
-        ListedWay::Trim => IoKind::Trim,
-        ListedWay::Sync => IoKind::Sync,
-    };
     Op { way, target, offset, bytes }
 }
 

@@ -7,7 +7,7 @@ use super::job::FioJob;
 use super::load::narrow;
 use super::{Fault, shown};
 use crate::spec::listed::MAX_LISTED;
-use crate::spec::{Listed, ListedWay};
+use crate::spec::{IoKind, Listed};
 
 /// Longest operation, bytes.
 const MAX_BYTES: u64 = 1 << 30;
@@ -32,7 +32,7 @@ struct Changes<'a> {
     scale: u64,
     align: u64,
     time_percent: u64,
-    skipped: Vec<ListedWay>,
+    skipped: Vec<IoKind>,
 }
 
 /// The log that a job replays, if it does.
@@ -70,27 +70,17 @@ fn changes(job: &FioJob) -> Result<Changes<'_>, Fault> {
     let mut skipped = Vec::new();
     for word in job.text("replay_skip").unwrap_or("").split([',', ':']).filter(|w| !w.is_empty()) {
         let what = || format!("found `{}`, expected read, write, trim, sync", shown(word));
-        let way = way(word.trim()).filter(|_| word.trim() != "datasync");
+        let way = IoKind::parse(word.trim());
         skipped.push(way.ok_or_else(|| job.fault("replay_skip", what()))?);
     }
     Ok(Changes {
-        no_stall: job.flag("replay_no_stall") == Some(true),
+        no_stall: job.is_on("replay_no_stall"),
         redirect: job.text("replay_redirect").filter(|path| !path.is_empty()),
         scale: u64::from(number("replay_scale")?),
         align,
         time_percent,
         skipped,
     })
-}
-
-fn way(word: &str) -> Option<ListedWay> {
-    match word {
-        "read" => Some(ListedWay::Read),
-        "write" => Some(ListedWay::Write),
-        "trim" => Some(ListedWay::Trim),
-        "sync" | "datasync" => Some(ListedWay::Sync),
-        _ => None,
-    }
 }
 
 /// Reads a log. A fault names its line.
@@ -107,13 +97,13 @@ fn read(text: &str, changes: &Changes<'_>) -> Result<Iolog, String> {
             ));
         }
     };
-    let mut reader =
-        Reader { log: Iolog { of_data: true, ..Iolog::default() }, now_ns: 0, last: 0 };
+    let log = Iolog { of_data: true, ..Iolog::default() };
+    let mut reader = Reader { log, changes, now_ns: 0, last: 0 };
     for (number, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
-        reader.line(line, timed, changes).map_err(|what| format!("line {number}: {what}"))?;
+        reader.line(line, timed).map_err(|what| format!("line {number}: {what}"))?;
     }
     let mut log = reader.log;
-    if !log.ops.iter().any(|op| op.way != ListedWay::Sync) {
+    if !log.ops.iter().any(|op| op.way != IoKind::Sync) {
         return Err("it has no operation to replay".into());
     }
     if log.due_ns.iter().all(|ns| *ns == 0) {
@@ -122,18 +112,19 @@ fn read(text: &str, changes: &Changes<'_>) -> Result<Iolog, String> {
     Ok(log)
 }
 
-struct Reader {
+struct Reader<'a> {
     log: Iolog,
+    changes: &'a Changes<'a>,
     /// When the next operation is due.
     now_ns: u64,
     /// Time of the line before, as the log counts.
     last: u64,
 }
 
-impl Reader {
-    fn line(&mut self, line: &str, timed: bool, changes: &Changes<'_>) -> Result<(), String> {
+impl Reader<'_> {
+    fn line(&mut self, line: &str, timed: bool) -> Result<(), String> {
         let mut words = line.split_whitespace();
-        let delay_ns = if timed { self.delay_ns(words.next(), changes)? } else { 0 };
+        let delay_ns = if timed { self.delay_ns(words.next())? } else { 0 };
         let (Some(name), Some(act)) = (words.next(), words.next()) else {
             return Err("expected a file and what is done to it".into());
         };
@@ -143,20 +134,20 @@ impl Reader {
             ("wait", [ms, _]) if !timed => {
                 // fio reads it as milliseconds from the start.
                 let ms: u64 = ms.parse().map_err(|_| format!("`{}` is not a time", shown(ms)))?;
-                if !changes.no_stall {
+                if !self.changes.no_stall {
                     self.now_ns = self.now_ns.max(ms.saturating_mul(1_000_000));
                 }
             }
             (_, [offset, bytes]) => {
-                let Some(way) = way(act) else {
-                    return Err(format!("found `{}`, expected an operation", shown(act)));
-                };
-                let skips = act != "datasync" && changes.skipped.contains(&way);
+                let way = IoKind::parse(if act == "datasync" { "sync" } else { act });
+                let wrong = || format!("found `{}`, expected an operation", shown(act));
+                let way = way.ok_or_else(wrong)?;
+                let skips = act != "datasync" && self.changes.skipped.contains(&way);
                 if !skips {
                     self.now_ns += delay_ns;
-                    let name = changes.redirect.unwrap_or(name);
-                    let op = self.op(way, name, (offset, bytes), changes)?;
-                    self.log.of_data &= way != ListedWay::Sync || act == "datasync";
+                    let name = self.changes.redirect.unwrap_or(name);
+                    let op = self.op(way, name, (offset, bytes))?;
+                    self.log.of_data &= way != IoKind::Sync || act == "datasync";
                     self.log.ops.push(op);
                     self.log.due_ns.push(self.now_ns);
                 }
@@ -170,33 +161,32 @@ impl Reader {
     }
 
     /// From the line before to this one. fio counts microseconds, and none before the first line.
-    fn delay_ns(&mut self, time: Option<&str>, changes: &Changes<'_>) -> Result<u64, String> {
+    fn delay_ns(&mut self, time: Option<&str>) -> Result<u64, String> {
         let time = time.unwrap_or("");
         let us: u64 = time.parse().map_err(|_| format!("`{}` is not a time", shown(time)))?;
         let last = std::mem::replace(&mut self.last, us);
-        if last == 0 || changes.no_stall || us < last {
+        if last == 0 || self.changes.no_stall || us < last {
             return Ok(0);
         }
-        let scaled = u128::from(us - last) * 100_000 / u128::from(changes.time_percent);
+        let scaled = u128::from(us - last) * 100_000 / u128::from(self.changes.time_percent);
         u64::try_from(scaled).ok().filter(|ns| *ns < 1 << 60).ok_or_else(|| "too late".into())
     }
 
     fn op(
         &mut self,
-        way: ListedWay,
+        way: IoKind,
         name: &str,
         (offset, bytes): (&str, &str),
-        changes: &Changes<'_>,
     ) -> Result<Listed, String> {
         let number = |text: &str| {
             text.parse::<u64>().map_err(|_| format!("`{}` is not a number of bytes", shown(text)))
         };
         let (offset, bytes) = (number(offset)?, number(bytes)?);
-        if bytes > MAX_BYTES || (bytes == 0) != (way == ListedWay::Sync) {
+        if bytes > MAX_BYTES || (bytes == 0) != (way == IoKind::Sync) {
             return Err(format!("{bytes} bytes, expected 1 to {MAX_BYTES}, and 0 for a sync"));
         }
-        let offset = offset / changes.scale.max(1);
-        let offset = offset & !changes.align.saturating_sub(1);
+        let offset = offset / self.changes.scale.max(1);
+        let offset = offset & !self.changes.align.saturating_sub(1);
         offset.checked_add(bytes).ok_or("it lies beyond 64 bits")?;
         let known = self.log.files.iter().position(|file| file == name);
         let at = known.unwrap_or_else(|| {
@@ -211,8 +201,8 @@ impl Reader {
 impl Iolog {
     /// Direction and order, in fio's words.
     pub(super) fn rw(&self) -> &'static str {
-        let goes = |way: ListedWay| self.ops.iter().any(|op| op.way == way);
-        match (goes(ListedWay::Read), goes(ListedWay::Write), goes(ListedWay::Trim)) {
+        let goes = |way: IoKind| self.ops.iter().any(|op| op.way == way);
+        match (goes(IoKind::Read), goes(IoKind::Write), goes(IoKind::Trim)) {
             (true, false, false) => "randread",
             (false, true, false) => "randwrite",
             (false, false, true) => "randtrim",
@@ -222,8 +212,8 @@ impl Iolog {
 
     /// Share of reads, percent; one way that goes at all has a share.
     pub(super) fn read_percent(&self) -> u8 {
-        let moving = || self.ops.iter().filter(|op| op.way != ListedWay::Sync);
-        let reads = moving().filter(|op| op.way == ListedWay::Read).count();
+        let moving = || self.ops.iter().filter(|op| op.way != IoKind::Sync);
+        let reads = moving().filter(|op| op.way == IoKind::Read).count();
         match (reads * 100 / moving().count().max(1)) as u8 {
             0 if reads > 0 => 1,
             percent => percent,
@@ -306,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_is_skipped_takes_its_delay_with_it_as_in_fio() {
-        let skipped = vec![ListedWay::Write, ListedWay::Sync];
+        let skipped = vec![IoKind::Write, IoKind::Sync];
         let log = read(THREE, &Changes { skipped, ..plain() }).unwrap();
         assert_eq!(log.due_ns, [110_000, 120_000]);
         assert_eq!(log.files, ["a"]);
