@@ -327,24 +327,15 @@ impl EngineKind {
 }
 
 /// A word that names none of the engines that are possible here.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+#[error(
+    "--ioengine: found `{found}`, expected one of {}{}",
+    .expected.join(", "),
+    count::did_you_mean(.found, .expected.iter().copied())
+)]
 pub struct EngineNameError {
     found: String,
     expected: Vec<&'static str>,
-}
-
-impl std::error::Error for EngineNameError {}
-
-impl std::fmt::Display for EngineNameError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "--ioengine: found `{}`, expected one of {}",
-            self.found,
-            self.expected.join(", ")
-        )?;
-        f.write_str(&count::did_you_mean(&self.found, self.expected.iter().copied()))
-    }
 }
 
 #[cfg(test)]
