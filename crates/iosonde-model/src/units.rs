@@ -13,6 +13,8 @@ pub mod shell;
 #[macro_use]
 mod words;
 
+use serde::{Deserialize, de};
+
 /// Why a quantity was not understood.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum UnitError {
@@ -33,6 +35,23 @@ pub enum UnitError {
     /// Too large for 64 bits.
     #[error("`{found}` is too large")]
     Overflow { found: String },
+}
+
+/// A quantity in a file: as a number, or in words with its unit.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Quantity {
+    Number(u64),
+    Text(String),
+}
+
+impl Quantity {
+    fn read<E: de::Error>(self, parse: fn(&str) -> Result<u64, UnitError>) -> Result<u64, E> {
+        match self {
+            Quantity::Number(number) => Ok(number),
+            Quantity::Text(text) => parse(&text).map_err(E::custom),
+        }
+    }
 }
 
 /// Splits `12.5ms` into a number and a unit. Digits with at most one point; no sign, no exponent.

@@ -1,9 +1,8 @@
 //! Sizes and bandwidths.
 
-use serde::Deserialize;
-use serde::de::{self, Deserializer};
+use serde::{Deserialize, Deserializer};
 
-use super::{UnitError, count, scaled, split};
+use super::{Quantity, UnitError, count, scaled, split};
 
 const EXPECTED: &str = "a size such as 4096, 4k, 4KiB (both 4096) or 4kB (4000)";
 
@@ -50,10 +49,12 @@ pub fn parse(text: &str) -> Result<u64, UnitError> {
     }
 }
 
+const BINARY: [(u64, &str); 4] =
+    [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+
 /// An exact size in the largest binary unit that divides it: `4 KiB`, `1 GiB`, `1,000 B`.
 pub fn exact(bytes: u64) -> String {
-    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (scale, name) in units {
+    for (scale, name) in BINARY {
         if bytes >= scale && bytes.is_multiple_of(scale) {
             return format!("{} {name}", count::thousands(bytes / scale));
         }
@@ -63,8 +64,7 @@ pub fn exact(bytes: u64) -> String {
 
 /// A size to three significant digits in a binary unit: `79.6 GiB`.
 pub fn rough(bytes: u64) -> String {
-    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (scale, name) in units {
+    for (scale, name) in BINARY {
         if bytes >= scale {
             return format!("{} {name}", count::significant(bytes as f64 / scale as f64));
         }
@@ -82,24 +82,7 @@ pub fn per_second(bytes_per_s: f64) -> String {
 /// # Errors
 /// If the value is neither, or [`parse`] refuses it.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    Either::deserialize(from)?.bytes()
-}
-
-/// A size as a number or in words.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Either {
-    Number(u64),
-    Text(String),
-}
-
-impl Either {
-    fn bytes<E: de::Error>(self) -> Result<u64, E> {
-        match self {
-            Either::Number(bytes) => Ok(bytes),
-            Either::Text(text) => parse(&text).map_err(E::custom),
-        }
-    }
+    Quantity::deserialize(from)?.read(parse)
 }
 
 /// Like [`deserialize`], for a field that may be absent, or null as JSON has it.
@@ -107,7 +90,7 @@ impl Either {
 /// # Errors
 /// As [`deserialize`].
 pub fn deserialize_option<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    Option::<Either>::deserialize(from)?.map(Either::bytes).transpose()
+    Option::<Quantity>::deserialize(from)?.map(|given| given.read(parse)).transpose()
 }
 
 #[cfg(test)]

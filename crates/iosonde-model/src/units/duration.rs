@@ -1,8 +1,8 @@
 //! Times, in nanoseconds inside.
 
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer};
 
-use super::{UnitError, count, scaled, split};
+use super::{Quantity, UnitError, count, scaled, split};
 
 const EXPECTED: &str = "a time such as 10, 10s (both ten seconds), 500ms, 200us or 2m";
 
@@ -38,16 +38,7 @@ pub fn parse(text: &str, default_unit_ns: u64) -> Result<u64, UnitError> {
 /// # Errors
 /// If the value is neither, or [`parse`] refuses it; a bare number in words is in seconds.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either {
-        Number(u64),
-        Text(String),
-    }
-    match Either::deserialize(from)? {
-        Either::Number(ns) => Ok(ns),
-        Either::Text(text) => parse(&text, 1_000_000_000).map_err(de::Error::custom),
-    }
+    Quantity::deserialize(from)?.read(|text| parse(text, 1_000_000_000))
 }
 
 /// A latency with three significant digits in the unit that fits: `853 ns`, `12.3 µs`, `1.20 ms`.
