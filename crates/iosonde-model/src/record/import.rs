@@ -9,6 +9,7 @@ pub mod fio_log;
 mod mutations;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::plan::IoKind;
 use iosonde_stats::Histogram;
@@ -18,7 +19,7 @@ pub const MAX_BYTES: u64 = 64 << 20;
 /// Deepest nesting of a document.
 pub const MAX_DEPTH: usize = 64;
 /// Longest line of a log, bytes.
-pub const MAX_LINE_BYTES: usize = 64 << 10;
+pub const MAX_LINE_BYTES: u64 = 64 << 10;
 
 /// Why a file is not what it should be.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -45,6 +46,15 @@ pub enum ImportError {
 }
 
 impl ImportError {
+    /// Refuses what has more than so many bytes.
+    fn unless_short(place: fmt::Arguments<'_>, text: &str, most: u64) -> Result<(), ImportError> {
+        if text.len() as u64 <= most {
+            return Ok(());
+        }
+        let (found, most) = (format!("{} B", text.len()), format!("{most} B"));
+        Err(ImportError::TooLarge { place: place.to_string(), found, most })
+    }
+
     pub(crate) fn unexpected(
         place: impl Into<String>,
         found: impl Into<String>,

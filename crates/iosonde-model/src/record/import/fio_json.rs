@@ -23,13 +23,7 @@ const MAX_SAMPLES: u64 = 1 << 46;
 /// # Errors
 /// If it is too large, not JSON, not fio's, or holds a number that cannot be.
 pub fn fio_json(text: &str) -> Result<Foreign, ImportError> {
-    if text.len() as u64 > MAX_BYTES {
-        return Err(ImportError::TooLarge {
-            place: "the file".into(),
-            found: format!("{} B", text.len()),
-            most: format!("{MAX_BYTES} B"),
-        });
-    }
+    ImportError::unless_short(format_args!("the file"), text, MAX_BYTES)?;
     let begin = beginning(text).ok_or_else(|| {
         let first: String = text.lines().next().unwrap_or_default().chars().take(60).collect();
         let found = if first.is_empty() { "nothing".into() } else { format!("`{first}`") };
@@ -158,7 +152,10 @@ impl<'a> Read<'a> {
     }
 
     fn unexpected(&self, expected: &str) -> ImportError {
-        let found: String = self.value.to_string().chars().take(60).collect();
+        self.wrong(self.value.to_string().chars().take(60).collect(), expected)
+    }
+
+    fn wrong(&self, found: String, expected: &str) -> ImportError {
         ImportError::unexpected(self.place.clone(), found, expected)
     }
 
@@ -200,11 +197,9 @@ impl<'a> Read<'a> {
 
     fn document(&self) -> Result<Foreign, ImportError> {
         let Some(program) = self.field("fio version") else {
-            return Err(ImportError::unexpected(
-                "the document",
-                "no field `fio version`",
-                "JSON as fio writes it with --output-format=json or json+",
-            ));
+            let expected = "JSON as fio writes it with --output-format=json or json+";
+            let found = "no field `fio version`";
+            return Err(ImportError::unexpected("the document", found, expected));
         };
         let program = program.text()?.to_owned();
         let major = program.trim_start_matches("fio-").split('.').next();
@@ -219,12 +214,9 @@ impl<'a> Read<'a> {
         };
         let shared = self.field("global options").map_or(Ok(BTreeMap::new()), |o| o.options())?;
         let Some(list) = self.field("jobs").or_else(|| self.field("client_stats")) else {
+            let found = "neither `jobs` nor `client_stats`";
             let expected = "one of them, with the results";
-            return Err(ImportError::unexpected(
-                "the document",
-                "neither `jobs` nor `client_stats`",
-                expected,
-            ));
+            return Err(ImportError::unexpected("the document", found, expected));
         };
         let entries = list.entries()?;
         if entries.is_empty() || entries.len() > MAX_JOBS {
@@ -261,10 +253,8 @@ impl<'a> Read<'a> {
         if let Some(own) = self.field("job options") {
             options.extend(own.options()?);
         }
-        let host = match self.field("hostname") {
-            Some(host) => Some(host.text()?.to_owned()).filter(|host| !host.is_empty()),
-            None => None,
-        };
+        let host = self.field("hostname").map(|host| host.text()).transpose()?;
+        let host = host.filter(|host| !host.is_empty()).map(str::to_owned);
         let error = match self.field("error") {
             // A negative one is as much an error as a positive one.
             Some(error) => error.value.as_i64().map(i64::unsigned_abs),
@@ -275,15 +265,10 @@ impl<'a> Read<'a> {
             (Some(user), Some(system)) => Some((user.number()?, system.number()?)),
             _ => None,
         };
-        let levels = match self.field("iodepth_level") {
-            Some(levels) => levels.levels()?,
-            None => Vec::new(),
-        };
-        let words = [("read", IoKind::Read), ("write", IoKind::Write), ("trim", IoKind::Trim)];
-        let words = words.into_iter().chain([("sync", IoKind::Sync)]);
+        let levels = self.field("iodepth_level").map_or(Ok(Vec::new()), |all| all.levels())?;
         let mut directions = Vec::new();
-        for (word, way) in words {
-            let Some(direction) = self.field(word) else { continue };
+        for way in IoKind::ALL {
+            let Some(direction) = self.field(way.word()) else { continue };
             let direction = direction.direction(way)?;
             directions.extend((direction.ops > 0).then_some(direction));
         }
@@ -362,8 +347,7 @@ impl<'a> Read<'a> {
         if latency.min_ns > latency.max_ns {
             let found =
                 format!("a minimum of {} and a maximum of {}", latency.min_ns, latency.max_ns);
-            let expected = "a minimum that is no more than the maximum";
-            return Err(ImportError::unexpected(self.place.clone(), found, expected));
+            return Err(self.wrong(found, "a minimum that is no more than the maximum"));
         }
         Ok(latency)
     }
@@ -372,22 +356,15 @@ impl<'a> Read<'a> {
         let mut all = Vec::new();
         for name in self.object()?.keys() {
             let share = name.parse().ok().filter(|share| (0.0..=100.0).contains(share));
-            let Some(share) = share else {
-                let expected = "percentages from 0 to 100 as names";
-                return Err(ImportError::unexpected(
-                    self.place.clone(),
-                    format!("`{name}`"),
-                    expected,
-                ));
-            };
+            let expected = "percentages from 0 to 100 as names";
+            let share = share.ok_or_else(|| self.wrong(format!("`{name}`"), expected))?;
             all.push((share, self.count_at(name)?));
         }
         all.sort_by(|one: &(f64, u64), other| one.0.total_cmp(&other.0));
         if let Some(pair) = all.windows(2).find(|pair| pair[0].1 > pair[1].1) {
             let ((low, low_ns), (high, high_ns)) = (pair[0], pair[1]);
             let found = format!("p{low} = {low_ns} and p{high} = {high_ns}");
-            let expected = "percentiles that ascend";
-            return Err(ImportError::unexpected(self.place.clone(), found, expected));
+            return Err(self.wrong(found, "percentiles that ascend"));
         }
         Ok(all)
     }
@@ -397,21 +374,14 @@ impl<'a> Read<'a> {
         let mut sum = 0u64;
         for name in self.object()?.keys() {
             let ns = name.parse().ok().filter(|ns| *ns <= MAX_COUNT);
-            let Some(ns) = ns else {
-                let expected = "times in ns from 0 to 2^53 as names";
-                return Err(ImportError::unexpected(
-                    self.place.clone(),
-                    format!("`{name}`"),
-                    expected,
-                ));
-            };
+            let expected = "times in ns from 0 to 2^53 as names";
+            let ns = ns.ok_or_else(|| self.wrong(format!("`{name}`"), expected))?;
             let count = self.count_at(name)?;
             sum = sum.saturating_add(count);
             bins.push((ns, count));
         }
         if sum > MAX_SAMPLES {
-            let expected = format!("at most {MAX_SAMPLES} samples");
-            return Err(ImportError::unexpected(self.place.clone(), format!("{sum}"), expected));
+            return Err(self.wrong(format!("{sum}"), &format!("at most {MAX_SAMPLES} samples")));
         }
         bins.retain(|(_, count)| *count > 0);
         bins.sort_unstable();

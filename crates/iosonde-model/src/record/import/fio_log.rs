@@ -42,13 +42,7 @@ pub fn kind_of(file_name: &str) -> Option<(String, LogKind)> {
 /// # Errors
 /// If it is too long, or a line is not one of such a log.
 pub fn fio_log(name: &str, kind: LogKind, text: &str) -> Result<ForeignLog, ImportError> {
-    if text.len() as u64 > MAX_BYTES {
-        return Err(ImportError::TooLarge {
-            place: "the file".into(),
-            found: format!("{} B", text.len()),
-            most: format!("{MAX_BYTES} B"),
-        });
-    }
+    ImportError::unless_short(format_args!("the file"), text, MAX_BYTES)?;
     let mut log = ForeignLog {
         name: name.into(),
         kind,
@@ -57,13 +51,7 @@ pub fn fio_log(name: &str, kind: LogKind, text: &str) -> Result<ForeignLog, Impo
         notes: Vec::new(),
     };
     for (number, line) in (1..).zip(text.lines()) {
-        if line.len() > MAX_LINE_BYTES {
-            return Err(ImportError::TooLarge {
-                place: format!("line {number}"),
-                found: format!("{} B", line.len()),
-                most: format!("{MAX_LINE_BYTES} B"),
-            });
-        }
+        ImportError::unless_short(format_args!("line {number}"), line, MAX_LINE_BYTES)?;
         if line.trim().is_empty() {
             continue;
         }
