@@ -362,7 +362,7 @@ fn play<C: Comparisons>(
 fn check<C: Comparisons>(scene: &Scenario, memory: &SharedMemory, crash: &Crash) -> VerifyMeasured {
     let known = crash.known();
     let own = 0..if scene.plan.overlaps() { 0 } else { known.len() };
-    let ledgers = own.map(|job| replay(&scene.plan, job, &known[job])).collect();
+    let ledgers = own.map(|job| replay(&scene.plan, job, &known[job], true)).collect();
     let survival = match scene.interlude {
         Interlude::PowerCut | Interlude::PowerCutAtWork => Survival::Durable,
         _ => Survival::Acknowledged,

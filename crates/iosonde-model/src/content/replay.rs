@@ -17,8 +17,9 @@ pub struct Known {
     pub failed: Vec<u64>,
 }
 
-/// The ledger of a job that came so far.
-pub fn replay(plan: &VerifyPlan, job: usize, known: &Known) -> Ledger {
+/// The ledger of a job that came so far, at least: unless it `is_limited`, it is not known how much
+/// more it had submitted.
+pub fn replay(plan: &VerifyPlan, job: usize, known: &Known, is_limited: bool) -> Ledger {
     let mut ledger = Ledger::new(plan.blocks_of(job));
     let mut stream = VerifyStream::new(plan, job);
     let ops = std::iter::from_fn(|| stream.next());
@@ -49,6 +50,9 @@ pub fn replay(plan: &VerifyPlan, job: usize, known: &Known) -> Ledger {
         ledger.settle();
     }
     ledger.forget_unflushed();
+    if !is_limited {
+        ledger.submitted_without_limit(plan.trim_percent > 0);
+    }
     ledger
 }
 
@@ -87,7 +91,7 @@ mod tests {
             }
         }
         let known = Known { submitted: 95, acked: 95, durable, failed: Vec::new() };
-        assert_eq!(all(&replay(&plan, 0, &known)), all(&live));
+        assert_eq!(all(&replay(&plan, 0, &known, true)), all(&live));
         assert!(all(&live).iter().any(|(acked, _, durable)| acked > durable));
     }
 
@@ -97,10 +101,10 @@ mod tests {
         let first = VerifyStream::new(&plan, 0).next().unwrap();
         let block = first.first;
         let known = Known { submitted: 1, ..Known::default() };
-        assert_eq!(replay(&plan, 0, &known).generations(block), (0, 1, 0));
+        assert_eq!(replay(&plan, 0, &known, true).generations(block), (0, 1, 0));
         let known = Known { submitted: 1, acked: 1, durable: 0, failed: vec![0] };
-        assert_eq!(replay(&plan, 0, &known).generations(block), (0, 1, 0));
+        assert_eq!(replay(&plan, 0, &known, true).generations(block), (0, 1, 0));
         let known = Known { submitted: 1, acked: 1, durable: 1, failed: vec![] };
-        assert_eq!(replay(&plan, 0, &known).generations(block), (1, 1, 1));
+        assert_eq!(replay(&plan, 0, &known, true).generations(block), (1, 1, 1));
     }
 }

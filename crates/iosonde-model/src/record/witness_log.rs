@@ -60,11 +60,7 @@ impl WitnessedJob {
             durable: self.durable_ops,
             failed: Vec::new(),
         };
-        let mut ledger = replay(plan, job, &known);
-        if submitted.is_none() {
-            ledger.submitted_without_limit(plan.trim_percent > 0);
-        }
-        ledger
+        replay(plan, job, &known, submitted.is_some())
     }
 
     /// No operation from this one on was submitted; `None` if that is not known, because the job

@@ -150,11 +150,7 @@ impl JobProgress {
 
     /// What this job's part of the target may and must hold.
     pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
-        let mut ledger = replay(plan, job, &self.known());
-        if self.submitted.is_none() {
-            ledger.submitted_without_limit(plan.trim_percent > 0);
-        }
-        ledger
+        replay(plan, job, &self.known(), self.submitted.is_some())
     }
 }
 
