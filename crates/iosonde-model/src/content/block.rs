@@ -319,12 +319,12 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 #[inline]
-pub(super) fn le32(bytes: &[u8], at: usize) -> u32 {
+pub(crate) fn le32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
 #[inline]
-fn le64(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
     u64::from(le32(bytes, at)) | u64::from(le32(bytes, at + 4)) << 32
 }
 

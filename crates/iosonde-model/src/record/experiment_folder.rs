@@ -95,8 +95,10 @@ impl ExperimentFolder {
                 names.push(name);
             }
             if names.len() > MAX_TRIALS {
-                let what = format!("more than the limit of {MAX_TRIALS} runs");
-                return Err(FolderError::Malformed { path: folder, what });
+                return Err(malformed(
+                    &folder,
+                    format!("more than the limit of {MAX_TRIALS} runs"),
+                ));
             }
         }
         names.sort();
@@ -113,7 +115,7 @@ impl ExperimentFolder {
         let own = TrialRun::file_name(&trial.stage, trial.position, trial.cell, trial.repeat);
         if plain(&own) != plain(name) {
             let what = format!("it contains data of {own}: it was copied or renamed");
-            return Err(FolderError::Malformed { path, what });
+            return Err(malformed(&path, what));
         }
         Ok(trial)
     }
@@ -132,8 +134,12 @@ fn is_place(rest: &str) -> bool {
         && digits.bytes().all(|b| b.is_ascii_digit())
 }
 
+fn malformed(path: &Path, what: String) -> FolderError {
+    FolderError::Malformed { path: path.into(), what }
+}
+
 fn read<T: DeserializeOwned>(path: &Path, schema: &str) -> Result<T, FolderError> {
-    let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
+    let wrong = |what| malformed(path, what);
     let record = json(path)?;
     record.expect(&[schema]).map_err(wrong)?;
     record.read().map_err(|error| wrong(format!("incomplete record of {schema} ({error})")))
@@ -141,13 +147,13 @@ fn read<T: DeserializeOwned>(path: &Path, schema: &str) -> Result<T, FolderError
 
 /// A description of the machine, which has no schema.
 fn facts(path: &Path) -> Result<HostFacts, FolderError> {
-    let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
+    let wrong = |what| malformed(path, what);
     json(path)?.read().map_err(|error| wrong(format!("not a description of a machine ({error})")))
 }
 
 /// A JSON file of bounded length.
 fn json(path: &Path) -> Result<JsonRecord, FolderError> {
-    let wrong = |what: String| FolderError::Malformed { path: path.into(), what };
+    let wrong = |what| malformed(path, what);
     let text = packed::read(path, MAX_BYTES).map_err(wrong)?;
     JsonRecord::of(text).map_err(|error| wrong(format!("not a record ({error})")))
 }

@@ -56,21 +56,24 @@ const OF_THE_KERNEL: [(u64, &str); 9] = [
 /// If it is no stored file, or the system says no.
 pub fn open(path: &Path) -> Result<(File, u64), GivenError> {
     // Before it is opened: opening a device may do something to it.
-    let facts = fs::metadata(path).map_err(missing)?;
-    if !facts.is_file() {
-        return Err(GivenError::NotAFile(super::kind_of(facts.file_type())));
-    }
+    regular(&fs::metadata(path).map_err(missing)?)?;
     // What has the name by now may be a pipe, and would wait for who writes into it.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(missing)?;
     let facts = file.metadata()?;
-    if !facts.is_file() {
-        return Err(GivenError::NotAFile(super::kind_of(facts.file_type())));
-    }
+    regular(&facts)?;
     let magic = rustix::fs::fstatfs(&file).map_err(io::Error::from)?.f_type.cast_unsigned();
     match OF_THE_KERNEL.iter().find(|(own, _)| *own == magic) {
         Some((_, name)) => Err(GivenError::OfTheKernel(name)),
         None => Ok((file, facts.len())),
+    }
+}
+
+fn regular(facts: &fs::Metadata) -> Result<(), GivenError> {
+    if facts.is_file() {
+        Ok(())
+    } else {
+        Err(GivenError::NotAFile(super::kind_of(facts.file_type())))
     }
 }
 

@@ -109,10 +109,7 @@ impl Serialize for Run {
 impl<'de> Deserialize<'de> for Run {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let run = Run::deserialize(from)?;
-        match run.fault() {
-            None => Ok(run),
-            Some(fault) => Err(serde::de::Error::custom(fault)),
-        }
+        run.fault().map_or(Ok(run), |fault| Err(serde::de::Error::custom(fault)))
     }
 }
 

@@ -132,11 +132,10 @@ impl RunFolder {
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let place = match name.split_once('/') {
-            Some((folder, _)) => self.partial.join(folder),
-            None => self.partial.clone(),
+        let (place, own) = match name.split_once('/') {
+            Some((folder, own)) => (self.partial.join(folder), own),
+            None => (self.partial.clone(), name),
         };
-        let own = name.split_once('/').map_or(name, |(_, own)| own);
         if !place.is_dir() {
             private_dirs(&place)?;
         }
@@ -153,14 +152,9 @@ impl RunFolder {
     pub fn reopen(path: &Path) -> io::Result<RunFolder> {
         let path = fs::canonicalize(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let finished = match name.strip_suffix(".partial") {
-            Some(plain) => path.with_file_name(plain),
-            None => path.clone(),
-        };
-        let partial = finished.with_file_name(format!(
-            "{}.partial",
-            finished.file_name().unwrap_or_default().to_string_lossy()
-        ));
+        let name = name.strip_suffix(".partial").unwrap_or(&name);
+        let partial = path.with_file_name(format!("{name}.partial"));
+        let finished = if path == partial { path.with_file_name(name) } else { path.clone() };
         let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path.join(LOG))?;
         lock(&log)?;
         if is_unfinished(&path) {
@@ -295,7 +289,8 @@ fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err()
 }
 
-fn create_new(path: &Path) -> io::Result<File> {
+/// A file for its owner alone, under a name that is free.
+pub(super) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 

@@ -2,7 +2,7 @@
 //! its last four bytes.
 
 use super::{LEDGER_SCHEMA, MAX_HEADER_BYTES, MAX_JOBS, Progress};
-use crate::content::block::crc32c;
+use crate::content::block::{crc32c, le32, le64};
 
 /// Length of the beginning, bytes.
 pub(super) const PREAMBLE_BYTES: usize = 64;
@@ -90,11 +90,11 @@ impl Preamble {
     /// `None` if it is damaged; the word is looked at by the caller.
     pub(super) fn decode(bytes: &[u8; PREAMBLE_BYTES]) -> Option<Preamble> {
         let layout = Layout {
-            header_bytes: u32_at(bytes, 24),
-            jobs: u32_at(bytes, 32),
-            failures: u32_at(bytes, 36),
+            header_bytes: le32(bytes, 24),
+            jobs: le32(bytes, 32),
+            failures: le32(bytes, 36),
         };
-        let (header_crc, run_low) = (u32_at(bytes, 28), u64_at(bytes, 40));
+        let (header_crc, run_low) = (le32(bytes, 28), le64(bytes, 40));
         let found = Preamble { layout, header_crc, run_low };
         // Also what is zero has to be.
         (found.encode() == *bytes && layout.is_bounded()).then_some(found)
@@ -131,17 +131,17 @@ impl Note {
     /// `None` if it is damaged, was torn, or is something else.
     pub(super) fn decode(bytes: &[u8; NOTE_BYTES]) -> Option<Note> {
         let progress = Progress {
-            submitted: u64_at(bytes, 16),
-            acked: u64_at(bytes, 24),
-            durable: u64_at(bytes, 32),
-            ended: u32_at(bytes, 44) == ENDED,
+            submitted: le64(bytes, 16),
+            acked: le64(bytes, 24),
+            durable: le64(bytes, 32),
+            ended: le32(bytes, 44) == ENDED,
         };
         let found = Note {
-            job: u32_at(bytes, 4),
-            sequence: u64_at(bytes, 8),
+            job: le32(bytes, 4),
+            sequence: le64(bytes, 8),
             progress,
-            failures: u32_at(bytes, 40),
-            run_low: u64_at(bytes, 48),
+            failures: le32(bytes, 40),
+            run_low: le64(bytes, 48),
         };
         (found.encode() == *bytes).then_some(found)
     }
@@ -166,8 +166,7 @@ impl Failure {
     }
 
     pub(super) fn decode(bytes: &[u8; FAILURE_BYTES]) -> Option<Failure> {
-        let found =
-            Failure { job: u32_at(bytes, 4), op: u64_at(bytes, 8), run_low: u64_at(bytes, 16) };
+        let found = Failure { job: le32(bytes, 4), op: le64(bytes, 8), run_low: le64(bytes, 16) };
         (found.encode() == *bytes).then_some(found)
     }
 }
@@ -185,16 +184,4 @@ fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
 
 fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
 }

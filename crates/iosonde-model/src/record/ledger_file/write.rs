@@ -1,8 +1,8 @@
 //! Writing a ledger: made whole before the first operation, then one small write per note.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,7 @@ use super::format::{Failure, Layout, Note, Preamble};
 use super::{FAILURES, LedgerHeader, Progress};
 use crate::content::block::crc32c;
 use crate::record::export::directory_of;
+use crate::record::store::create_new;
 
 /// A ledger that is being written. Each job writes its own part.
 #[derive(Debug)]
@@ -87,7 +88,7 @@ impl LedgerWriter {
         let header_bytes = u32::try_from(json.len()).unwrap_or(u32::MAX);
         let layout = Layout { header_bytes, jobs: header.jobs, failures };
         // Never follows a link, and never opens what is there.
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let file = create_new(path)?;
         let run_low = header.run_id.0 as u64;
         let shared = Arc::new(Shared {
             file,

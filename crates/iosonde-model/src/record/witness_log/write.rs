@@ -1,14 +1,14 @@
 //! The witness's side: each line is on storage before it is answered.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::line::{Line, LineError};
 use super::{Conversation, MAX_LINE_BYTES};
 use crate::content::block::crc32c;
 use crate::record::ledger_file::sync_directory_of;
+use crate::record::store::create_new;
 
 /// A log that is being written.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Recorder {
     /// # Errors
     /// If the name is taken, even by a link that leads nowhere, or the file cannot be made.
     pub fn create(path: &Path) -> io::Result<Recorder> {
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let file = create_new(path)?;
         file.sync_all()?;
         sync_directory_of(path)?;
         Ok(Recorder { file, conversation: Conversation::default() })
