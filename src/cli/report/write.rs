@@ -68,7 +68,7 @@ fn write_card(path: &Path, report: &Report) -> Result<(), Failure> {
         }
     };
     export::probe(path, &|start| is_ours(start, &bytes))
-        .and_then(|()| export::write_bytes(path, &bytes))
+        .and_then(|()| export::write(path, &bytes))
         .or_wrong(format!("--card: {}", shown(path)))
 }
 
@@ -155,7 +155,7 @@ pub(super) fn deliver(
         export::probe(path, &is_ours).map_err(|error| unwritable(path, &error))?;
     }
     for (path, bytes) in &files {
-        export::write_bytes(path, bytes).map_err(|error| unwritable(path, &error))?;
+        export::write(path, bytes).map_err(|error| unwritable(path, &error))?;
     }
     if let Some(text) = to_stdout {
         return print(&text);

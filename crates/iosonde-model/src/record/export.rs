@@ -87,16 +87,8 @@ pub fn write_stream(path: &Path, text: &str) -> Result<(), ExportError> {
 ///
 /// # Errors
 /// If it cannot be written; what was there before is then still there.
-pub fn write(path: &Path, text: &str) -> Result<(), ExportError> {
-    put(path, text.as_bytes(), true)
-}
-
-/// The same for what is no text.
-///
-/// # Errors
-/// As [`write`].
-pub fn write_bytes(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
-    put(path, bytes, true)
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), ExportError> {
+    put(path, content.as_ref(), true)
 }
 
 /// The same without waiting for storage: while something is measured, a sync would disturb it.
