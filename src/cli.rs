@@ -85,7 +85,7 @@ enum Verb {
 }
 
 impl Verb {
-    /// What to carry out on many hosts, if it can be.
+    /// The command for many hosts, if this verb supports them.
     fn on_hosts(&self) -> Option<hosts::Command<'_>> {
         match self {
             Verb::Check(args) => Some(args.on_hosts()),
@@ -118,11 +118,10 @@ pub fn main() -> ExitCode {
              --help lists the verbs)",
         );
     }
-    // For the record and for messages; clap gets the arguments unchanged, so that any path can be
-    // given.
+    // For records and messages. clap gets the arguments unchanged: a path need not be UTF-8.
     let words = lossy(&given);
     let verb = words.get(1).cloned().unwrap_or_default();
-    // Its stdout belongs to the command, and so may an argument that looks like one of our options.
+    // The stdout of `profile`, and arguments like our options, may belong to its command.
     let is_profile = verb == "profile";
     let format_in = |words: &[OsString]| match is_profile {
         true => OutputFormat::default(),
@@ -138,7 +137,7 @@ pub fn main() -> ExitCode {
     if let Ok(Cli { verb: Verb::Experiment(args) }) = &parsed
         && args.ends_with_parent()
     {
-        // Before the process splits: it is the supervisor that passes the signal on.
+        // Before the process splits: the supervisor forwards the signal.
         let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
     }
     if let Ok(cli) = &parsed
@@ -166,7 +165,7 @@ pub fn main() -> ExitCode {
     watchdog::end(exit.unwrap_or_else(|failure| failed(format, &verb, &failure))).into()
 }
 
-/// Says why there is no result, and gives the exit code that follows.
+/// Reports a failure and returns its exit code.
 fn failed(format: OutputFormat, verb: &str, failure: &Failure) -> Exit {
     Output::new(format).failure(verb, failure);
     failure.exit
@@ -199,9 +198,9 @@ fn link(verb: &Verb, words: &[String]) -> Option<Role> {
     match verb {
         Verb::Profile(_) => None,
         Verb::Verify(args) if args.is_witness() => None,
-        // MPI knows this process, and its commands have supervisors of their own.
+        // MPI started this process as a rank; the commands of its agent have their own supervisors.
         _ if hosts::is_rank() => Some(Role::Works(supervisor::Link::alone())),
-        // No storage is asked anything.
+        // `null` and `sim` access no storage.
         _ if is_unreal => Some(Role::Works(supervisor::Link::alone())),
         _ => Some(supervisor::supervised()),
     }
@@ -212,9 +211,9 @@ pub fn command() -> clap::Command {
     reflowed(Cli::command().mut_subcommand("verify", verify::hide_what_has_no_effect))
 }
 
-/// The command with its short description in one line and paragraphs of the long one in one line
-/// each, so that they are broken for the screen alone: a line goes on that is no further in than
-/// the one before it, or is further in than an item of a list.
+/// Reflows the help so that lines wrap only at the width of the screen: the short description and
+/// each paragraph of the long one become one line. A line continues the previous one if neither is
+/// indented, or if it is indented further than an indented list item.
 fn reflowed(command: clap::Command) -> clap::Command {
     let depth = |line: &str| line.len() - line.trim_start().len();
     let long = command.get_long_about().map(|about| {

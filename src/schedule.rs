@@ -52,31 +52,31 @@ pub struct RunContext {
     pub medium: Medium,
     /// External control (stop requests).
     pub control: Arc<Control>,
-    /// What was read of the machine at the end of the last run.
+    /// Facts about the machine, read at the end of the last run.
     pub last_end: Arc<LastEnd>,
     /// Whether the page cache is kept before a run.
     pub keeps_cache: bool,
-    /// Others who carry out the same plans elsewhere, at the same time.
+    /// Other hosts that run the same plans at the same time.
     pub peers: Option<Arc<dyn Peers>>,
 }
 
 impl RunContext {
-    /// The same for what each host does by itself.
+    /// The same context for work of this host alone.
     fn alone(&self) -> RunContext {
         RunContext { peers: None, ..self.clone() }
     }
 }
 
-/// Others who carry out the same plans elsewhere, at the same time.
+/// Other hosts that run the same plans at the same time.
 pub trait Peers: std::fmt::Debug + Send + Sync {
-    /// All jobs of a run are ready here: how long until they start everywhere, ns; `None` if they
-    /// are not to.
+    /// All jobs of a run are ready here. Returns the time until they start on all hosts, ns, or
+    /// `None` if they must not start.
     fn starts_in(&self, plan: &Plan) -> Option<u64>;
-    /// Its measured window has opened here so long ago, ns.
+    /// Its measured window opened here `ago_ns` ago.
     fn opened(&self, ago_ns: u64);
-    /// It progresses here.
+    /// The run progresses here.
     fn moved(&self, progress: &Progress);
-    /// It has ended here.
+    /// The run has ended here.
     fn finished(&self, run: &Run);
 }
 
@@ -136,7 +136,7 @@ pub fn execute(
     Ok(())
 }
 
-/// Runs one plan as [`execute`] does, and gives its record.
+/// Runs one plan as [`execute`] does, and returns its record.
 ///
 /// # Errors
 /// If nothing can be measured: no queue, no thread.
@@ -166,7 +166,7 @@ impl Health {
 
     fn now(context: &RunContext) -> Health {
         let held = context.held.as_ref();
-        // An NVMe drive is asked directly: that needs no other program.
+        // An NVMe drive is queried directly: that needs no other program.
         if let Some(Ok(report)) = held.map(|held| nvme_health(held.file.as_fd())) {
             return Health(Ok(report));
         }
@@ -186,7 +186,7 @@ impl Health {
     }
 }
 
-/// Runs one plan and records it; `health` is the drive's before it, and then after it.
+/// Runs one plan and records it. `health` is the drive's before the run, afterwards that after it.
 fn execute_one(
     plan: &Plan,
     context: &RunContext,
@@ -203,7 +203,7 @@ fn execute_one(
     forget_cache(&context.medium);
     let Seen { device, telemetry, neighbours } = beside.into_seen();
     let after = match measured.outcome {
-        // A drive that does not answer would keep the result from being kept.
+        // A drive that does not respond would delay storing the result.
         Outcome::Interrupted { .. } => Health(Err("the run was interrupted".into())),
         _ => Health::now(context),
     };
@@ -253,7 +253,7 @@ fn backend_facts(
     }
 }
 
-/// The facts directly before the run, with the page cache dropped.
+/// Target facts directly before the run, after its page cache is dropped.
 fn target_facts(plan: &Plan, context: &RunContext) -> TargetFacts {
     match &context.held {
         Some(held) => {
@@ -279,15 +279,15 @@ fn target_facts(plan: &Plan, context: &RunContext) -> TargetFacts {
     }
 }
 
-/// What was written by commands is not what the page cache holds of the block device.
+/// Drops the page cache of a block device, stale after writes by NVMe commands.
 fn forget_cache(medium: &Medium) {
     if let Medium::Nvme(_) = medium {
         medium.files().into_iter().for_each(|file| drop_cache(file));
     }
 }
 
-/// Of several targets what they hold together. They may be on several devices, whose counters would
-/// have to be added: none is evidence about the whole load.
+/// Sums the facts of several targets. The device is omitted: the targets may be on several, and no
+/// single device's counters cover the whole load.
 fn of_several(plan: &Plan, context: &RunContext, first: TargetFacts) -> TargetFacts {
     let files = context.medium.files().into_iter().zip(&plan.targets).skip(1);
     let others = files.map(|(file, target)| {
@@ -324,7 +324,7 @@ struct Beside<'a> {
     clock: Clock,
     device: Option<String>,
     sampler: Option<Sampler>,
-    /// Before the run: during it, reading `/proc` would take CPU time from the load.
+    /// Taken before the run: during it, reading `/proc` would take CPU time from the load.
     census: Option<Census>,
     last_end: &'a LastEnd,
     opened_ns: u64,
@@ -336,7 +336,7 @@ struct Beside<'a> {
     peers: Option<&'a dyn Peers>,
 }
 
-/// What was seen beside the run.
+/// What was sampled during the run.
 struct Seen {
     device: Option<(DeviceCounters, DeviceCounters)>,
     telemetry: Vec<TelemetrySample>,
@@ -361,7 +361,7 @@ impl<'a> Beside<'a> {
         Beside {
             root: &context.root,
             clock: context.clock,
-            // Commands pass the block layer by, whose counters would tell of others alone.
+            // NVMe commands bypass the block layer: its counters would show only other I/O.
             device: device
                 .filter(|_| !matches!(context.medium, Medium::Nvme(_)))
                 .map(|device| device.name.clone()),
@@ -471,7 +471,7 @@ pub(crate) fn in_parallel<T: Send>(
         let workers: Vec<_> = (0..threads.max(1)).map(|_| scope.spawn(worker)).collect();
         let join = |worker: std::thread::ScopedJoinHandle<'_, _>| match worker.join() {
             Ok(done) => done,
-            // One that panics has no result: this is not ignored.
+            // A panic of a worker is not ignored.
             Err(panic) => std::panic::resume_unwind(panic),
         };
         workers.into_iter().flat_map(join).collect()

@@ -1,7 +1,7 @@
 //! `iosonde campaign`: experiments on many devices, unattended, over days.
 //!
-//! Each experiment on a device is `iosonde experiment` in a process of its own, with its own gate
-//! before every write: a device that fails or vanishes ends its own work alone.
+//! Each experiment on a device is an `iosonde experiment` process with its own gate before every
+//! write: a device that fails or vanishes ends only its own work.
 
 mod begin;
 mod configure;
@@ -160,7 +160,7 @@ struct FioArgs {
 }
 
 impl CampaignArgs {
-    /// What to carry out on many hosts, if it can be: each has devices, and a file, of its own.
+    /// The command for many hosts, if supported; each has its own devices and campaign file.
     pub(super) fn on_hosts(&self) -> Option<Command<'_>> {
         let (hosts, output_format, output) = match &self.what {
             What::Run(args) => (&args.hosts, args.file.output_format, args.output.as_ref()),
@@ -176,7 +176,6 @@ impl CampaignArgs {
     }
 }
 
-/// Runs the command.
 pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.what {
         What::Configure(args) => configure::configure(args),
@@ -198,7 +197,7 @@ pub(super) fn campaign(args: &CampaignArgs, words: &[String]) -> Result<Exit, Fa
 }
 
 impl FileArgs {
-    /// The campaign as it would be run.
+    /// Reads the campaign with preset and --set applied.
     fn load(&self) -> Result<iosonde_model::spec::campaign::Campaign, Failure> {
         self.output_format.supports("campaign")?;
         file::load(&self.file, self.preset.as_deref(), &self.set)

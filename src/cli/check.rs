@@ -114,11 +114,11 @@ pub(crate) struct CheckArgs {
 /// Time in which a controller has to converge, ns.
 const CONVERGES_WITHIN_NS: u64 = 60_000_000_000;
 
-/// What was asked, understood.
+/// The parsed request.
 struct Request {
     stage: Stage,
     workloads: Vec<Workload>,
-    /// Titles of those that --read-only leaves out.
+    /// Titles of the workloads that --read-only excludes.
     left_out: Vec<String>,
     length_ns: u64,
     size_bytes: Option<u64>,
@@ -128,7 +128,7 @@ struct Request {
 }
 
 impl CheckArgs {
-    /// What to carry out on many hosts.
+    /// The command for many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         Command {
             results: self.results.as_deref(),
@@ -137,7 +137,6 @@ impl CheckArgs {
     }
 }
 
-/// Runs the verb.
 pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure> {
     let requested = understand(args)?;
     let (classes, named) = reference::find(args.reference.as_deref())?;
@@ -278,12 +277,12 @@ fn understand(args: &CheckArgs) -> Result<Request, Failure> {
     })
 }
 
-/// The limit of p99 that a controller holds.
+/// Parses the p99 limit that the depth controller holds.
 fn latency_target(limit: &str) -> Result<LatencyTarget, Failure> {
     LatencyTarget::parse(&format!("p99<={limit}")).or_wrong("-l")
 }
 
-/// A cell as it is carried out: with a latency target, its warm-up ends when that is held.
+/// Resolves the plan of a cell. With a latency target, convergence replaces the warm-up.
 fn cell(workload: &Workload, setting: &Setting, requested: &Request) -> Result<Plan, Failure> {
     let plan = resolve(workload, setting)?;
     let Some(target) = requested.latency else { return Ok(plan) };

@@ -1,6 +1,5 @@
-//! Colors of the answer, for a terminal that has them: what the result is worth, and how far it can
-//! be trusted. `NO_COLOR`, `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` decide as they do for other
-//! programs.
+//! Colors for result and confidence of an answer, on a terminal that has them. `NO_COLOR`,
+//! `CLICOLOR`, `CLICOLOR_FORCE` and `TERM` work as in other programs.
 
 use std::borrow::Cow;
 
@@ -8,7 +7,7 @@ use anstream::stream::RawStream;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-/// Beginnings of an answer's lines, with the words that have a color there.
+/// Beginnings of an answer's lines, each with the words that are colored after it.
 const WORDS: [(&str, &[(&str, AnsiColor)]); 3] = [
     (
         "Result:      ",
@@ -24,13 +23,13 @@ const WORDS: [(&str, &[(&str, AnsiColor)]); 3] = [
         "Confidence:  ",
         &[("high", AnsiColor::Green), ("medium", AnsiColor::Yellow), ("low", AnsiColor::Red)],
     ),
-    // Of a campaign.
+    // For campaigns.
     ("Complete:    ", &[("yes", AnsiColor::Green), ("no", AnsiColor::Red)]),
 ];
 
-/// No colors where the terminal has none, not even in a CI job, whose environment alone counts as a
-/// sign of colors otherwise; nor in a rank of an MPI job, whose launcher shows it a terminal and
-/// passes on what it writes there, to a file too. To be called once, before anything is shown.
+/// Disables colors on a dumb terminal, even in a CI job, whose environment would otherwise enable
+/// them. Disables them in a rank of an MPI job too: its launcher gives it a terminal but may write
+/// its output to a file. Call once, before any output.
 pub(crate) fn none_without_a_true_terminal() {
     let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| !value.is_empty());
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -39,7 +38,7 @@ pub(crate) fn none_without_a_true_terminal() {
     }
 }
 
-/// The text with its colors, if this stream shows them.
+/// The text, colored if this stream shows colors.
 pub(crate) fn colored<'a>(text: &'a str, stream: &impl RawStream) -> Cow<'a, str> {
     match AutoStream::choice(stream) {
         ColorChoice::Never => Cow::from(text),

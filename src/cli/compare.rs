@@ -1,4 +1,4 @@
-//! `iosonde compare`: do two sets of runs differ, and how near does a replay come?
+//! `iosonde compare`: compares two sets of runs, or a profile and its replay.
 
 mod fidelity;
 mod page;
@@ -146,10 +146,9 @@ impl Allowed {
     }
 }
 
-/// Seed of resampling over records: the same records give the same figures.
+/// Default seed of resampling: the same records give the same figures.
 const USUAL_SEED: u64 = 1;
 
-/// Runs the verb.
 pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
     args.output_format.supports("compare")?;
     if let Some(file) = &args.save_baseline {
@@ -200,7 +199,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     Ok(print(args, &analysed, Exit::Done))
 }
 
-/// Compares, or reports why it cannot.
+/// Compares two sides; the failure says why they cannot be compared.
 fn contrasted(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, Failure> {
     compare_sides(a, b, requested).map_err(|error| {
         let exit = match &error {
@@ -208,7 +207,7 @@ fn contrasted(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, Fai
             Incomparable::NothingLeft { .. } => Exit::Inconclusive,
             Incomparable::Different(_) | Incomparable::NoCommonCell { .. } => Exit::Usage,
         };
-        // It contains names of devices and cells.
+        // The message contains foreign names, of devices and cells.
         let message = error.to_string();
         Failure::new(exit, message.lines().map(clean).collect::<Vec<_>>().join("\n"))
     })
@@ -262,13 +261,13 @@ fn tolerance(text: &str) -> Result<f64, Failure> {
     share.map(|share| share / 100.0).ok_or_else(|| unfit("--tolerance", text, expected))
 }
 
-/// Options of a replay have no effect on runs.
+/// Refuses options of a replay in a comparison of runs.
 fn no_replay(args: &CompareArgs) -> Result<(), Failure> {
     let given = [("--speed", args.speed.is_some()), ("--figures", args.figures.is_some())];
     no_effect(&given, "a comparison of runs: it applies to a profile and its replay")
 }
 
-/// Options of runs have no effect on a replay.
+/// Refuses options of runs in a comparison with a replay.
 fn no_runs(args: &CompareArgs) -> Result<(), Failure> {
     let why = "a profile and its replay: it applies to a comparison of runs";
     no_effect(&of_runs(args), why)?;

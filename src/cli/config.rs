@@ -1,4 +1,4 @@
-//! What a user has set for all commands: `~/.config/iosonde/config.toml`.
+//! The user's settings for all commands: `~/.config/iosonde/config.toml`.
 //!
 //! ```toml
 //! keep-at-most = "10g"
@@ -9,8 +9,8 @@
 //! check = ["--seconds", "30"]
 //! ```
 //!
-//! The options stand in the command that is recorded, as if they had been typed. What is typed
-//! counts more, and so does what `--use nightly` names.
+//! The options are recorded as part of the command, as if typed. Typed options take precedence over
+//! those of `--use nightly`, and both over the defaults.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -25,9 +25,9 @@ use super::words::lossy;
 use iosonde_model::record::given;
 use iosonde_model::units::bytes;
 
-/// Largest file that is read, bytes.
+/// Maximum size of the file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Bytes of kept results from which on removing some is advised.
+/// Default size of kept results above which removing some is advised, bytes.
 const KEEP_AT_MOST: u64 = 10 << 30;
 
 type Options = BTreeMap<String, Vec<String>>;
@@ -42,12 +42,12 @@ struct Config {
     named: BTreeMap<String, Options>,
 }
 
-/// The user's directory of settings.
+/// The user's configuration directory.
 pub(super) fn directory() -> Option<PathBuf> {
     Some(of_user("XDG_CONFIG_HOME", ".config")?.join("iosonde"))
 }
 
-/// The directory that this variable names, or else this one in the user's home.
+/// The directory in this variable, if absolute, or else `usual` in the home directory.
 pub(super) fn of_user(variable: &str, usual: &str) -> Option<PathBuf> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -64,10 +64,10 @@ fn config() -> Result<Config, Failure> {
     toml::from_str(&String::from_utf8_lossy(&text)).or_wrong(shown(&path))
 }
 
-/// How much is to be kept at most, bytes.
+/// Size of kept results above which removing some is advised, bytes.
 ///
 /// # Errors
-/// If the file of settings is not understood.
+/// If the configuration file is invalid.
 pub(super) fn keep_at_most() -> Result<u64, Failure> {
     match config()?.keep_at_most {
         None => Ok(KEEP_AT_MOST),
@@ -75,10 +75,10 @@ pub(super) fn keep_at_most() -> Result<u64, Failure> {
     }
 }
 
-/// The command line with the user's defaults; one that contradicts what counts more is left out.
+/// The command line with the user's defaults, except those that contradict higher precedence.
 ///
 /// # Errors
-/// If the file of settings is not understood, or has nothing of the name that `--use` gives.
+/// If the configuration file is invalid or has no section of the name after `--use`.
 pub(super) fn with_defaults(
     mut words: Vec<OsString>,
     known: impl FnOnce() -> Command,
@@ -134,7 +134,7 @@ pub(super) fn with_defaults(
     Ok(words)
 }
 
-/// The command that these words name.
+/// The innermost subcommand that these words name.
 fn deepest<'a>(known: &'a Command, words: &[String]) -> &'a Command {
     let found = words.first().and_then(|word| known.find_subcommand(word));
     found.map_or(known, |command| deepest(command, &words[1..]))
@@ -153,7 +153,7 @@ fn excludes(command: &Command, one: &str, other: &str) -> bool {
     names(one, other) || names(other, one)
 }
 
-/// Takes `--use NAME` out of the words before `--`.
+/// Removes `--use NAME` from the words before `--` and returns NAME.
 fn take_use(words: &mut Vec<OsString>) -> Result<Option<String>, Failure> {
     let own = words.iter().position(|word| word == "--").unwrap_or(words.len());
     let at = words[..own].iter().position(|word| {
@@ -170,7 +170,7 @@ fn take_use(words: &mut Vec<OsString>) -> Result<Option<String>, Failure> {
     Ok(Some(words.remove(at).to_string_lossy().into_owned()))
 }
 
-/// Each option with its values.
+/// Groups the words: each option with its values.
 fn groups(words: &[String]) -> Vec<Vec<String>> {
     let mut groups: Vec<Vec<String>> = Vec::new();
     for word in words {

@@ -1,4 +1,4 @@
-//! What the user agrees to lose.
+//! Consent options: the user's permission to destroy data.
 
 use std::path::Path;
 
@@ -13,9 +13,9 @@ use iosonde_engine::target::vhost::VhostConsent;
 use iosonde_engine::target::{Held, Inspection, Intent, signature};
 use iosonde_model::record::WriteAudit;
 
-/// The consent about files; all others are about devices, or about either.
+/// The consent for files; the others are for devices, or for both.
 const FILES: &str = "--overwrite-file";
-/// The consent about devices.
+/// The consent for devices.
 const DEVICES: &str = "--destroy-data";
 
 /// Consents, each of which names what may be destroyed.
@@ -40,7 +40,7 @@ pub(crate) struct ConsentArgs {
 }
 
 impl ConsentArgs {
-    /// Every consent with its option.
+    /// Every consent option with its values.
     fn given(&self) -> [(&'static str, &[String]); 5] {
         [
             (FILES, &self.overwrite_file),
@@ -51,7 +51,7 @@ impl ConsentArgs {
         ]
     }
 
-    /// Whether anything was agreed to.
+    /// Whether any consent was given.
     pub(crate) fn is_given(&self) -> bool {
         self.given().iter().any(|(_, words)| !words.is_empty())
     }
@@ -66,7 +66,7 @@ impl ConsentArgs {
         &self.destroy_data
     }
 
-    /// What is agreed to of block devices.
+    /// The consent for block devices.
     pub(crate) fn of_devices(&self) -> Consent<'_> {
         Consent {
             destroy_data: &self.destroy_data,
@@ -76,7 +76,7 @@ impl ConsentArgs {
         }
     }
 
-    /// What is agreed to of the device of a vhost-user server, which must be empty.
+    /// The consent for the device of a vhost-user server, which must be empty.
     pub(crate) fn of_server(&self) -> Result<VhostConsent<'_>, Failure> {
         const REASON: &str =
             "a vhost-user server's device needs a single --destroy-data and must be empty";
@@ -95,7 +95,7 @@ impl ConsentArgs {
         self.inspect.inspection()
     }
 
-    /// What is going to be done to this target, and what was agreed to.
+    /// The intended access to this target, with the consents given.
     pub(crate) fn intent(
         &self,
         path: &Path,
@@ -103,7 +103,7 @@ impl ConsentArgs {
         results: Option<&Path>,
         rehearse: bool,
     ) -> Intent {
-        // Another file's name is refused with the names of both.
+        // Without a match the first name is passed on, so that the refusal shows both names.
         let is_of_path = |name: &&String| Path::new(name.as_str()) == path;
         let file = self.overwrite_file.iter().find(is_of_path).or(self.overwrite_file.first());
         self.inspect.over(Intent {
@@ -118,7 +118,7 @@ impl ConsentArgs {
         })
     }
 
-    /// Every kind of content must be one that is looked for.
+    /// Refuses a kind of content that the inspection cannot detect.
     pub(crate) fn check_kinds(&self) -> Result<(), Failure> {
         let known = signature::words();
         let is_known = |word: &&String| known.contains(&word.as_str());
@@ -128,7 +128,7 @@ impl ConsentArgs {
         }
     }
 
-    /// A consent that nothing asks for was meant for something else.
+    /// Refuses every consent, where none is needed.
     pub(crate) fn none(&self, reason: &str) -> Result<(), Failure> {
         if let Some(option) = self.inspect.given() {
             return Err(wrong(format!("{option} has no effect: {reason}")));
@@ -136,7 +136,7 @@ impl ConsentArgs {
         self.none_of(&self.given().map(|(option, _)| option), reason)
     }
 
-    /// The same of these options.
+    /// Refuses the consents of these options, where they are not needed.
     fn none_of(&self, options: &[&str], reason: &str) -> Result<(), Failure> {
         let is_given =
             |(option, words): &(&str, &[String])| options.contains(option) && !words.is_empty();
@@ -146,8 +146,8 @@ impl ConsentArgs {
         }
     }
 
-    /// What was agreed to must have been needed by one of these targets, which were opened for
-    /// writing, or would be.
+    /// Refuses a consent that none of these targets needed for writing. A rehearsal checks only the
+    /// names of files.
     pub(crate) fn were_needed(&self, held: &[Held], rehearse: bool) -> Result<(), Failure> {
         let is_held = |name: &String| held.iter().any(|held| held.path == Path::new(name));
         if let Some(name) = self.overwrite_file.iter().find(|name| !is_held(name)) {

@@ -1,4 +1,4 @@
-//! The same load by an installed fio, for `run` and for `check`.
+//! Cross-check: the same load run by an installed fio, for `run` and `check`.
 
 use clap::{Args, ValueEnum};
 
@@ -32,7 +32,7 @@ enum Program {
     Fio,
 }
 
-/// An available program.
+/// The program found, and the number of rounds.
 pub(crate) struct Second {
     fio: Fio,
     rounds: u32,
@@ -44,11 +44,11 @@ impl From<FioError> for Failure {
     }
 }
 
-/// Rounds unless another number is asked for.
+/// Default number of rounds.
 const ROUNDS: u32 = 6;
 
 impl CrossCheckArgs {
-    /// The program, if requested; before anything is opened.
+    /// Finds the program, if requested. Call before a target is opened.
     pub(crate) fn find(&self, format: OutputFormat) -> Result<Option<Second>, Failure> {
         if self.cross_check.is_none() {
             return match self.cross_check_rounds {
@@ -62,11 +62,10 @@ impl CrossCheckArgs {
     }
 }
 
-/// Result of a load that both have run.
+/// Result of a load that both programs ran.
 pub(crate) struct Both {
     /// Our first run, which represents the load; `None` if nothing was measured.
     pub(crate) first: Option<Run>,
-    /// The comparison.
     pub(crate) check: CrossCheck,
     /// All rounds.
     pub(crate) crossed: Crossed,
@@ -81,8 +80,8 @@ impl Both {
         }
     }
 
-    /// Stores the rounds in addition to the first run, which is stored separately: ours from the
-    /// second one on, and all of the other program.
+    /// Stores our rounds from the second one on, and all rounds of fio. Our first is stored
+    /// separately.
     pub(crate) fn keep(&self, keeper: &mut Keeper, cell: &str) {
         for (number, round) in (1..).zip(&self.crossed.rounds) {
             if number > 1 {
@@ -106,7 +105,7 @@ impl Second {
         fio_arguments(&[(&witness_paths(plan, &context.medium), &[])])
     }
 
-    /// Runs a load once that the other program cannot run.
+    /// Runs a load that fio cannot express: once, by iosonde alone.
     pub(crate) fn alone(
         &self,
         plan: &Plan,
@@ -120,7 +119,7 @@ impl Second {
         Ok(Both { first, check, crossed: Crossed::default() })
     }
 
-    /// Runs the load alternately.
+    /// Runs the load alternately by iosonde and fio.
     pub(crate) fn run(
         &self,
         plan: &Plan,
@@ -154,7 +153,7 @@ impl Second {
     }
 }
 
-/// Data written by fio is not ours, and is protected like any other next time.
+/// Warns that the next run will not recognise fio's data as ours and will require consent.
 pub(crate) fn warn_about(plan: &Plan, fresh: &[u16]) {
     let named = (0u16..).zip(&plan.targets).filter(|(index, _)| !fresh.contains(index));
     for (_, target) in named.filter(|_| plan.writes()) {

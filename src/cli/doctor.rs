@@ -38,7 +38,7 @@ pub(crate) struct DoctorArgs {
 }
 
 impl DoctorArgs {
-    /// What to carry out on many hosts.
+    /// The command for many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         let (hosts, output_format) = (&self.hosts, self.output_format);
         Command::new("doctor", hosts, output_format)
@@ -49,7 +49,6 @@ impl DoctorArgs {
 const FLOOR_FILE_BYTES: u64 = 64 << 20;
 const FLOOR_OPS: u64 = 200_000;
 
-/// Runs the command.
 pub(super) fn doctor(args: &DoctorArgs) -> Result<Exit, Failure> {
     let inspecting = Wait::begin("inspecting", args.path.to_string_lossy());
     let found = args.path.metadata();

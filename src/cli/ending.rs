@@ -1,4 +1,4 @@
-//! The end of a command that has measured: its exit code, and where its result goes.
+//! The end of a measuring command: its exit code, its output and its stored result.
 
 use super::exit::Exit;
 use super::keep::Keeper;
@@ -20,17 +20,17 @@ use iosonde_report::json::{Document, WrittenOptions};
 /// Runs with their assessments.
 pub(crate) type Cells<'a> = [(&'a Run, &'a Assessment)];
 
-/// What follows from runs.
+/// Verdict, judged expectations and exit code of runs.
 pub(crate) struct Judgement {
     pub(crate) verdict: Verdict,
     pub(crate) judged: Vec<Judged>,
-    /// Whether none of the runs is missing, and each measured all that it was to.
+    /// Whether no run is missing and each is complete.
     pub(crate) complete: bool,
     pub(crate) exit: Exit,
 }
 
 impl Judgement {
-    /// What follows from these, of which none is missing or some are.
+    /// Judges the runs; `all` means that none is missing.
     pub(crate) fn of(
         rows: &[Assessment],
         cells: &Cells<'_>,
@@ -47,7 +47,7 @@ impl Judgement {
     }
 }
 
-/// Runs that have ended and are kept, and what their command knows besides.
+/// Runs that have ended and are stored, with the facts of their command.
 pub(crate) struct Ending<'a> {
     pub(crate) verb: &'static str,
     pub(crate) host: &'a HostFacts,
@@ -56,17 +56,17 @@ pub(crate) struct Ending<'a> {
     pub(crate) cross_checks: &'a [CrossCheck],
     pub(crate) written: Option<&'a WrittenOptions>,
     pub(crate) expectations: &'a [Expectation],
-    /// What they are compared with, in words.
+    /// What the runs are compared with, in words.
     pub(crate) beside: Option<String>,
-    /// Whether none of the runs is missing.
+    /// Whether no run is missing.
     pub(crate) all: bool,
-    /// How it ends, whatever the runs say.
+    /// Exit code apart from the runs; the more severe one counts.
     pub(crate) exit: Exit,
 }
 
 impl Ending<'_> {
-    /// Judges and prints them, closes what is kept, and gives the exit code that follows. `text` is
-    /// given whether all is complete.
+    /// Judges and prints the runs, completes the stored result, and returns the exit code. `text`
+    /// gets the answer, the judgement, and whether all runs are complete.
     pub(crate) fn conclude(
         &self,
         (mut output, outputs, mut progress): (Output, Outputs, Progress),
@@ -112,7 +112,7 @@ fn unsustainable(row: &Assessment) -> bool {
 /// The exit code of one run.
 fn end_of(run: &Run, row: &Assessment) -> Exit {
     let outcome = match &run.outcome {
-        // Whatever ended the run: what was read is not what was written.
+        // Whatever ended the run: data read differs from data written.
         _ if run.jobs.iter().any(|job| job.errors.contains_key("read EILSEQ")) => Exit::Corrupt,
         Outcome::Failed { .. } => Exit::Environment,
         Outcome::Interrupted { signal } => Exit::Signal(*signal),
@@ -128,7 +128,7 @@ fn end_of(run: &Run, row: &Assessment) -> Exit {
     if row.consistency.valid() { outcome } else { outcome.or_graver(Exit::Invalid) }
 }
 
-/// The exit code of a precision: other ends of the run have their own.
+/// The exit code of a precision target; other reasons for the end have their own.
 fn end_of_precision(figures: &PrecisionFigures) -> Exit {
     match figures.ended {
         Ended::Reached | Ended::Early => Exit::Done,
@@ -136,7 +136,7 @@ fn end_of_precision(figures: &PrecisionFigures) -> Exit {
     }
 }
 
-/// The exit code of rounds: other ends of the run have their own.
+/// The exit code of rounds; other reasons for the end have their own.
 fn end_of_rounds(figures: &SteadyFigures) -> Exit {
     if figures.steadiness.is_steady || figures.ended_early { Exit::Done } else { Exit::Missed }
 }

@@ -13,10 +13,9 @@ use iosonde_engine::target::{PassthroughError, TargetError};
 use iosonde_model::plan::Refusal;
 use iosonde_model::spec::engine::EngineNameError;
 
-/// How the program ends. The number is the exit code.
+/// How the program ends.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Exit {
-    /// Done.
     Done,
     /// I/O error, no space while running, no permission, backend died.
     Environment,
@@ -24,9 +23,9 @@ pub(crate) enum Exit {
     Usage,
     /// Measured, and a declared expectation failed.
     Missed,
-    /// Data is not as it was written.
+    /// Data read differs from data written.
     Corrupt,
-    /// Data at risk, or not storage.
+    /// Refused: data is at risk, or the target is not storage.
     Refused,
     /// Consistency checks failed.
     Invalid,
@@ -34,7 +33,7 @@ pub(crate) enum Exit {
     Inconclusive,
     /// Ended by this signal.
     Signal(i32),
-    /// The exit code of a command that was run, or that of a shell if it cannot be.
+    /// The exit code of the profiled command, or the shell's if it cannot be run.
     AsCommand(u8),
     /// A command could not be profiled: distinct from the codes that commands use.
     Unprofiled,
@@ -56,7 +55,7 @@ impl Exit {
             Exit::Signal(signal) => {
                 (128u8.saturating_add(u8::try_from(signal).unwrap_or(127)), 7, "interrupted")
             }
-            // Each is used alone.
+            // Never compared with others.
             Exit::AsCommand(code) => (code, 9, "command"),
             Exit::Unprofiled => (125, 9, "unprofiled"),
         }
@@ -67,7 +66,7 @@ impl Exit {
         self.facts().0
     }
 
-    /// What another iosonde meant by this exit code.
+    /// The end that this exit code of another iosonde process means.
     pub(crate) fn of_code(code: u8) -> Exit {
         let all = [
             Exit::Done,
@@ -116,17 +115,17 @@ pub(crate) fn wrong(message: impl Display) -> Failure {
     Failure::new(Exit::Usage, message)
 }
 
-/// The system does not let it be done.
+/// An error of the system: I/O, permissions, space.
 pub(crate) fn environment(message: impl Display) -> Failure {
     Failure::new(Exit::Environment, message)
 }
 
-/// An error as a failure that begins with what it is about: an option, or a path.
+/// Turns an error into a failure that begins with its subject: an option or a path.
 pub(crate) trait About<T> {
     /// As a usage error.
     fn or_wrong(self, about: impl Display) -> Result<T, Failure>;
 
-    /// As something that the system does not let be done.
+    /// As an error of the system.
     fn or_environment(self, about: impl Display) -> Result<T, Failure>;
 }
 
@@ -140,7 +139,7 @@ impl<T, E: Display> About<T> for Result<T, E> {
     }
 }
 
-/// Refuses the first of the options that is given and would have no effect on something.
+/// Refuses the first option that is given but has no effect on `on`.
 pub(crate) fn no_effect(given: &[(&str, bool)], on: &str) -> Result<(), Failure> {
     match given.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => Err(wrong(format!("{option} has no effect on {on}"))),
@@ -148,7 +147,7 @@ pub(crate) fn no_effect(given: &[(&str, bool)], on: &str) -> Result<(), Failure>
     }
 }
 
-/// A path as it stands in a message.
+/// A path as messages show it.
 pub(crate) fn shown(path: impl AsRef<Path>) -> String {
     format!("`{}`", path.as_ref().display())
 }
@@ -158,7 +157,7 @@ impl Failure {
         Failure { exit, message: message.to_string(), hint: None }
     }
 
-    /// The same with what to do about it.
+    /// Adds a hint: what to do about it.
     pub(crate) fn hinting(self, hint: impl Into<String>) -> Failure {
         Failure { hint: Some(hint.into()), ..self }
     }
@@ -168,7 +167,7 @@ impl Failure {
         self.exit.facts().2
     }
 
-    /// What clap found, with its suggestion; its own prefix is dropped, ours is added on printing.
+    /// clap's message with its suggestion but not its prefix: ours is added on printing.
     pub(crate) fn usage(error: &clap::Error) -> Failure {
         let text = error.render().to_string();
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

@@ -179,10 +179,10 @@ struct CommonArgs {
 }
 
 impl ExperimentArgs {
-    /// What to carry out on many hosts, if it can be.
+    /// The command for many hosts, if supported.
     pub(super) fn on_hosts(&self) -> Option<Command<'_>> {
         let What::Run(args) = &self.what else { return None };
-        // Every host goes through the cells in the same order, each with offsets of its own.
+        // Every host runs the cells in the same order, but with its own offsets.
         let has_order = args.order_seed.or(args.randseed).is_some();
         let order = (!has_order).then(|| format!("--order-seed={}", fresh_seed()));
         Some(Command {
@@ -192,7 +192,7 @@ impl ExperimentArgs {
         })
     }
 
-    /// Whether it ends with the process that started it.
+    /// Whether the command ends with its parent process.
     pub(super) fn ends_with_parent(&self) -> bool {
         self.common().is_some_and(|common| common.end_with_parent)
     }
@@ -206,7 +206,7 @@ impl ExperimentArgs {
     }
 }
 
-/// A better answer than clap's to the name of an experiment where a command is expected.
+/// Replaces clap's error where the name of an experiment was given instead of a command.
 pub(super) fn explained(error: &clap::Error) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
@@ -219,7 +219,6 @@ pub(super) fn explained(error: &clap::Error) -> Option<Failure> {
     is_here.then(|| Failure::usage(error).hinting(hint))
 }
 
-/// Runs the command.
 pub(super) fn experiment(args: &ExperimentArgs, words: &[String]) -> Result<Exit, Failure> {
     if args.common().is_some_and(|common| common.png) {
         has_png()?;

@@ -1,11 +1,12 @@
 //! What `-h` prints: ten lines of at most 60 columns. `--help` prints every option.
 //!
-//! Commands with many options have a screen that says which of them matter. The others list the
-//! first of theirs.
+//! Commands with many options have a handwritten screen of the important ones. For the others, the
+//! first options are listed.
 
 use clap::Command;
 
-/// Screens of commands, each below their names in brackets; `NAME` stands for the command.
+/// The handwritten screens, each below its command names in brackets; `NAME` is replaced by the
+/// name.
 const SCREENS: &str = include_str!("first_screens.txt");
 
 /// Each screen with the names of its commands.
@@ -16,8 +17,7 @@ fn screens() -> impl Iterator<Item = (Vec<&'static str>, &'static str)> {
     })
 }
 
-/// The command with a first screen in place of its help, and so for those below it, whose names
-/// begin with `name`.
+/// Replaces the help of the command `name`, and of all its subcommands, by first screens.
 pub(super) fn instead_of_help(command: Command, name: &str) -> Command {
     let screen = screens().find(|(names, _)| names.contains(&name));
     let text = match screen {
@@ -34,10 +34,10 @@ pub(super) fn instead_of_help(command: Command, name: &str) -> Command {
 /// Columns of a screen, and of the names at its left side.
 const WIDTH: usize = 60;
 const NAMES: usize = 16;
-/// Lines for what the command takes.
+/// Maximum number of subcommands and options listed.
 const MOST: usize = 7;
 
-/// The purpose of a command, and the first of what it takes.
+/// The usage and purpose of a command, and its first subcommands and options.
 fn first_options(command: &Command, name: &str) -> String {
     let below = command.get_subcommands().filter(|below| below.get_name() != "help");
     let below = below.map(|below| (below.get_name().to_owned(), words(below.get_about())));
@@ -71,7 +71,7 @@ fn first_options(command: &Command, name: &str) -> String {
     whole.collect::<Vec<String>>().join("\n")
 }
 
-/// What has to be given, beside options.
+/// Subcommand, positional arguments and required options, for the usage line.
 fn needed(command: &Command) -> String {
     if command.has_subcommands() {
         return " COMMAND".into();
@@ -92,7 +92,7 @@ fn words(text: Option<&clap::builder::StyledStr>) -> String {
     text.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The beginning of a text that fits: its first clause, or as many of its words.
+/// The beginning of a text that fits: all of it, its first clause, or its first words.
 fn clause(text: &str, room: usize) -> &str {
     let fits = |text: &&str| text.chars().count() <= room;
     let clause = |ends: &[char]| text.split(ends).next().unwrap_or_default().trim_end();

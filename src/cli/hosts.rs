@@ -1,5 +1,5 @@
-//! One command on many hosts: an agent on each, started by what the cluster already has, and one
-//! result for all.
+//! One command on many hosts: a launcher that the cluster already has starts an agent on each, and
+//! the results are combined.
 
 mod agent;
 mod connection;
@@ -74,16 +74,16 @@ pub(crate) struct HostsArgs {
 }
 
 impl HostsArgs {
-    /// The first of the given options that has no effect on one host.
+    /// The first given option that has no effect on a single host.
     fn for_several(&self) -> Option<&'static str> {
         let region = self.host_region.map(|_| "--host-region");
         region.or(self.server_counters.as_ref().map(|_| "--server-counters"))
     }
 
-    /// The server whose counters are to be read.
+    /// Opens the server whose counters are read.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If the counters cannot be read.
     fn server(&self) -> Result<Option<Server>, Failure> {
         self.server_counters.as_deref().map(Server::open).transpose()
     }
@@ -98,7 +98,7 @@ enum Region {
     Shared,
 }
 
-/// Options that are for the coordinator and not for the hosts.
+/// Options of the coordinator, which hosts do not get.
 const OURS: [&str; 10] = [
     "--hosts",
     "--launch",
@@ -114,14 +114,14 @@ const OURS: [&str; 10] = [
 /// Commands whose runs are measured on all hosts together.
 const MEASURES: [&str; 3] = ["run", "check", "experiment"];
 
-/// Where MPI says how many ranks there are: Open MPI, MPICH and Intel MPI, MVAPICH.
+/// Variables with the number of MPI ranks: Open MPI, MPICH and Intel MPI, MVAPICH.
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
-/// Where Slurm says it, if it starts the ranks itself.
+/// Where Slurm starts the ranks: a variable that only ranks have, and the number of ranks.
 const RANKS_OF_SLURM: [&str; 2] = ["PMIX_RANK", "SLURM_STEP_NUM_TASKS"];
 
-/// The ranks of the MPI job that this process is one of, if there are several.
+/// Number of ranks in the MPI job of this process, if there are several.
 fn ranks() -> Option<usize> {
-    // The command of an agent is started by one of them, and is none itself.
+    // A command that an agent started inherits the variables of a rank but is not one.
     let is_command = std::env::var_os(BARRIER).is_some();
     let number = |name: &str| std::env::var(name).ok()?.parse().ok();
     let [rank, tasks] = RANKS_OF_SLURM.map(number);
@@ -134,10 +134,10 @@ pub(super) fn is_rank() -> bool {
     ranks().is_some()
 }
 
-/// Carries out a command on many hosts, if it is to be.
+/// Runs a command on many hosts, if --hosts or MPI requests that.
 ///
 /// # Errors
-/// If it cannot be, or was called off before any host wrote anything.
+/// If that fails, or was cancelled before any host wrote anything.
 pub(super) fn on_hosts(command: &Command<'_>, words: &[String]) -> Result<Option<Exit>, Failure> {
     let usage = |message: String| Err(wrong(message));
     match (command.hosts.hosts.is_some(), ranks()) {
@@ -171,26 +171,25 @@ fn join(_command: &Command<'_>, _words: &[String], ranks: usize) -> Result<Exit,
     )))
 }
 
-/// From the documents of hosts to what they say together.
+/// Combines the documents of the hosts into one answer and its rows as text.
 type Together = fn(&[(&str, serde_json::Value)]) -> (CampaignAnswer, String);
 
-/// What the coordinator takes from the command itself.
+/// The parts of a command that the coordinator needs.
 pub(super) struct Command<'a> {
-    /// The verb.
     pub(super) verb: &'static str,
     pub(super) hosts: &'a HostsArgs,
-    /// Further words, the same for every host.
+    /// Further arguments, the same for every host.
     pub(super) same: Vec<String>,
     pub(super) output_format: OutputFormat,
     pub(super) output: Option<&'a Path>,
     pub(super) results: Option<&'a Path>,
-    /// Makes one answer, with a row for each host, of the documents of all hosts, null for a host
-    /// without one; else each host's own text is shown.
+    /// Combines the documents of all hosts (null where missing) into one answer with a row for
+    /// each. `None`: each host's own text is shown.
     pub(super) together: Option<Together>,
 }
 
 impl<'a> Command<'a> {
-    /// With nothing further.
+    /// A command without further arguments.
     pub(super) fn new(
         verb: &'static str,
         hosts: &'a HostsArgs,
@@ -201,7 +200,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// Carries out a command on the hosts of a list.
+/// Runs a command on the hosts of --hosts.
 fn coordinate(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> {
     let args = command.hosts;
     let list = args.hosts.as_deref().unwrap_or_default();
@@ -270,7 +269,7 @@ fn has_effect(command: &Command<'_>) -> Result<(), Failure> {
     }
 }
 
-/// The command of a host, which has this name and this place among so many.
+/// The command line for the host with this name and index, of `count` hosts.
 fn of_host(
     command: &Command<'_>,
     words: &[String],
@@ -287,7 +286,7 @@ fn of_host(
     words
 }
 
-/// The words for a host: without those for the coordinator.
+/// The command line for a host, without the options of the coordinator.
 fn for_host(words: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut words = words.iter().skip(1);
@@ -306,17 +305,17 @@ fn for_host(words: &[String]) -> Vec<String> {
     kept
 }
 
-/// How it ended.
+/// How the command ended.
 struct Ended {
-    /// On each host.
+    /// One per host.
     outcomes: Vec<Outcome>,
-    /// What a shared server counted.
+    /// Counters of a shared server.
     server: Option<ServerRun>,
-    /// What ended it early.
+    /// The signal that ended it early.
     signal: Option<i32>,
 }
 
-/// Keeps what came from the hosts, and reports it.
+/// Stores and reports the results of the hosts.
 fn conclude(
     command: &Command<'_>,
     words: &[String],
@@ -389,8 +388,7 @@ fn conclude(
     exit
 }
 
-/// The runs of all hosts together, in their order, and the same with the repeats of each load put
-/// together.
+/// Figures of all hosts together: of each cell in order, and of each load over its repeats.
 pub(super) fn loads(
     record: &HostsRun,
     runs: &[(usize, usize, &Run)],
@@ -420,27 +418,27 @@ pub(super) fn loads(
     (all.into_iter().map(|(_, figures)| figures).collect(), cells)
 }
 
-/// The report for people.
+/// The report as text.
 pub(super) fn hosts_text(hosts: HostsResult<'_>) -> String {
     let columns = screen::columns();
     let mut report = hosts_report(hosts);
-    // It stands first.
+    // The answer is printed first.
     report.answer.clear();
     format!("{}{}", hosts_answer(hosts).text(columns), plain(&report, columns))
 }
 
-/// What the command of a host printed.
+/// The output of a host's command, below the host's name.
 fn under_its_name(host: &Outcome) -> String {
     let name = &host.known.name;
     format!("── {name} ──\n{}\n", host.output.trim_end())
 }
 
-/// The same as a value: the document that it printed, or null.
+/// The JSON document that a host's command printed, or null.
 fn document_of(host: &Outcome) -> serde_json::Value {
     serde_json::from_str(&host.output).unwrap_or_default()
 }
 
-/// The name of a host as part of a file's.
+/// The name of a host as part of a file name.
 fn file_name(host: &Outcome) -> String {
     host.known.name.replace(['/', ':'], "_")
 }

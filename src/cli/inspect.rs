@@ -26,19 +26,19 @@ fn time(text: &str) -> Result<u64, String> {
 }
 
 impl InspectArgs {
-    /// The inspection that these options ask for.
+    /// The inspection that these options request.
     pub(crate) fn inspection(&self) -> Inspection {
         let time_ns = self.inspect_time.unwrap_or(USUAL_TIME_NS);
         Inspection { time_ns, progress, ..Inspection::default() }
     }
 
-    /// Adds them to what is going to be done to a target.
+    /// Adds these options to an intent.
     pub(crate) fn over(&self, intent: Intent) -> Intent {
         let inspection = self.inspection();
         Intent { accept_unseen: self.accept_unseen.clone(), inspection, ..intent }
     }
 
-    /// The option that was given, if one was.
+    /// The first of these options that was given.
     pub(crate) fn given(&self) -> Option<&'static str> {
         match (self.accept_unseen.first(), self.inspect_time) {
             (Some(_), _) => Some("--accept-unseen"),
@@ -48,7 +48,7 @@ impl InspectArgs {
     }
 }
 
-/// Reports how far the inspection is; ends it where a signal came.
+/// Reports the progress of the inspection; `false`, after a signal, ends it.
 fn progress(progress: &Progress) -> bool {
     if progress.is_due {
         let (seen, time_ns) = (progress.seen, progress.time_ns);

@@ -7,7 +7,7 @@ use iosonde_engine::host::{Root, flush_layers, flushes, has_device_mapper};
 use iosonde_model::plan::ladder::LadderPlan;
 use iosonde_model::record::ladder::{FlushLayer, LADDER_SCHEMA, LadderRun};
 
-/// Runs and records it. The context has exactly one file or device.
+/// Runs and records a ladder. The context has exactly one file or device.
 ///
 /// # Errors
 /// If nothing can be measured: no such medium, no memory.

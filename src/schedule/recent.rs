@@ -1,5 +1,5 @@
-//! What was read of the machine at the end of a run and, if the next one follows at once, says how
-//! things are at its begin: reading it again would take time from every run of a series.
+//! Facts read at the end of a run and reused by the next if it follows at once: reading them again
+//! would take time from every run of a series.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,19 +7,19 @@ use iosonde_engine::host::neighbours::Census;
 
 use super::Health;
 
-/// What is older is read again.
+/// Age from which on a value is read again, ns.
 const AT_ONCE_NS: u64 = 100_000_000;
 
-/// The end of the last run.
+/// Facts read at the end of the last run.
 #[derive(Debug, Default)]
 pub struct LastEnd {
-    /// The accounting of all processes: 2 ms for 75 of them.
+    /// The accounting of all processes. Reading takes 2 ms for 75 processes.
     pub(super) census: Recent<Census>,
-    /// The drive's health: as long as `smartctl` takes.
+    /// The drive's health. Reading may take as long as `smartctl` does.
     pub(super) health: Recent<Health>,
 }
 
-/// A value with its time, in ns of a clock that never goes back.
+/// A value with its time on a monotonic clock, ns.
 #[derive(Debug)]
 pub(super) struct Recent<T>(Mutex<Option<(u64, T)>>);
 
@@ -30,12 +30,12 @@ impl<T> Default for Recent<T> {
 }
 
 impl<T> Recent<T> {
-    /// Keeps it for the next run.
+    /// Stores the value for the next run.
     pub(super) fn put(&self, now_ns: u64, value: T) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now_ns, value));
     }
 
-    /// The value, unless it is too old; it is given once.
+    /// Takes the value, unless it is too old.
     pub(super) fn take(&self, now_ns: u64) -> Option<T> {
         let (at_ns, value) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take()?;
         (now_ns - at_ns < AT_ONCE_NS).then_some(value)

@@ -1,4 +1,4 @@
-//! One verifier run as a record: the engine between two inspections of the device.
+//! One verifier run as a record, with the device's counters read before and after it.
 
 use std::sync::Arc;
 
@@ -28,10 +28,10 @@ pub fn prove(
 ) -> Result<VerifyRun, EngineError> {
     let target = target_facts(&plan.plan, context);
     let device = target.device.as_ref().map(|device| device.name.clone());
-    // Commands pass the block layer by, whose counters would tell of others alone.
+    // NVMe commands bypass the block layer: its counters would show only other I/O.
     let device = device.filter(|_| !matches!(context.medium, Medium::Nvme(_)));
     let counters = || device.as_ref().and_then(|name| device_counters(&context.root, name));
-    // Afterwards the target may not answer any more.
+    // Read before the run, after which the target may not respond.
     let unnamed = context.held.as_ref().is_some_and(|held| held.path.is_dir());
     let injected = inputs.fault.clone();
     let before = counters();
