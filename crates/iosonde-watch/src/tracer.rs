@@ -417,9 +417,9 @@ impl Tracer {
         let of_syncs = self.tallies.values().filter(|tally| tally.key.op >= SYNC);
         let mut syncs: Vec<SyncRun> = of_syncs
             .filter_map(|tally| {
-                let (kind, _) = SyncKind::WORDS.get(usize::from(tally.key.op - SYNC))?;
+                let kind = *SyncKind::ALL.get(usize::from(tally.key.op - SYNC))?;
                 Some(SyncRun {
-                    kind: *kind,
+                    kind,
                     group: u32::from(tally.key.group),
                     calls: tally.calls(),
                     errors: tally.errors(),

@@ -76,8 +76,8 @@ fn traced(place: &Path, script: &str) -> Vec<(SyncKind, u64)> {
         let line = table.lines().find(|line| line.split_whitespace().last() == Some(word));
         line.map_or(0, |line| line.split_whitespace().nth(3).unwrap().parse().unwrap())
     };
-    let kinds = SyncKind::WORDS.into_iter().filter(|(kind, _)| *kind != SyncKind::IoUring);
-    kinds.map(|(kind, word)| (kind, calls(word))).collect()
+    let kinds = SyncKind::ALL.into_iter().filter(|kind| *kind != SyncKind::IoUring);
+    kinds.map(|kind| (kind, calls(kind.word()))).collect()
 }
 
 /// Makes a directory of that name on the file system.

@@ -24,7 +24,7 @@ pub struct SyncFigures {
     pub calls: u64,
     /// Calls per second.
     pub per_s: f64,
-    /// Each kind of [`SyncKind::WORDS`], those without calls too.
+    /// Each kind of [`SyncKind::ALL`], those without calls too.
     #[serde(serialize_with = "by_kind")]
     pub kinds: Vec<KindFigures>,
     /// Thread groups with calls, the longest time first.
@@ -121,19 +121,19 @@ pub struct GroupSyncs {
 /// The figures of all sync calls.
 pub fn syncs(run: &ProfileRun) -> SyncFigures {
     let kinds: Vec<KindFigures> =
-        SyncKind::WORDS.iter().map(|(kind, word)| of_kind(run, *kind, word)).collect();
+        SyncKind::ALL.into_iter().map(|kind| of_kind(run, kind)).collect();
     let calls = kinds.iter().map(|kind| kind.calls).sum();
     SyncFigures { calls, per_s: per_second(calls, run.measured_ns), kinds, groups: groups(run) }
 }
 
-fn of_kind(run: &ProfileRun, kind: SyncKind, word: &'static str) -> KindFigures {
+fn of_kind(run: &ProfileRun, kind: SyncKind) -> KindFigures {
     let chosen = || run.syncs.iter().filter(|sync| sync.kind == kind);
     let calls = chosen().map(|sync| sync.calls).sum();
     let mut latency = Histogram::new();
     chosen().for_each(|sync| latency.merge(&sync.latency));
     KindFigures {
         kind,
-        word,
+        word: kind.word(),
         calls,
         errors: chosen().map(|sync| sync.errors).sum(),
         per_s: per_second(calls, run.measured_ns),

@@ -240,77 +240,71 @@ pub struct Depth {
     pub area_ns: u64,
 }
 
-/// On whose behalf a request was made.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// By a thread of the program itself.
-    #[default]
-    Program,
-    /// By somebody else (a kernel thread, a `sync` by another), of pages that the program dirtied.
-    WriteBack,
-    /// The file system's journal and metadata, by a kernel thread: for everybody at once.
-    Journal,
-    /// Flushes of the device's cache, as the block layer sends them: several waiting requests may
-    /// share one.
-    DeviceFlush,
-    /// By or for somebody else.
-    Other,
+words! {
+    /// On whose behalf a request was made. In the order of reports.
+    #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Class {
+        /// By a thread of the program itself.
+        #[default]
+        Program,
+        /// By somebody else (a kernel thread, a `sync` by another), of pages that the program
+        /// dirtied.
+        WriteBack,
+        /// The file system's journal and metadata, by a kernel thread: for everybody at once.
+        Journal,
+        /// Flushes of the device's cache, as the block layer sends them: several waiting requests
+        /// may share one.
+        DeviceFlush,
+        /// By or for somebody else.
+        Other,
+    }
 }
 
 impl Class {
-    /// Each, in the order of reports.
-    pub const ALL: [Class; 5] =
-        [Class::Program, Class::WriteBack, Class::Journal, Class::DeviceFlush, Class::Other];
-
     /// Whether it is the program's doing.
     pub fn is_of_the_program(self) -> bool {
         matches!(self, Class::Program | Class::WriteBack)
     }
 }
 
-/// What a request does.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Op {
-    #[default]
-    Read,
-    /// Writes, those that carry a flush or FUA too.
-    Write,
-    /// Discards, secure erases and write-zeroes.
-    Discard,
-    /// Flushes without data: the flush that an fsync asks for.
-    Flush,
-    /// Zone commands and driver commands.
-    Other,
+words! {
+    /// What a request does. In the order of reports.
+    #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Op {
+        #[default]
+        Read,
+        /// Writes, those that carry a flush or FUA too.
+        Write,
+        /// Discards, secure erases and write-zeroes.
+        Discard,
+        /// Flushes without data: the flush that an fsync asks for.
+        Flush,
+        /// Zone commands and driver commands.
+        Other,
+    }
 }
 
-impl Op {
-    /// Each, in the order of reports.
-    pub const ALL: [Op; 5] = [Op::Read, Op::Write, Op::Discard, Op::Flush, Op::Other];
-}
-
-/// A flag of a request that says why it was made. Of several the last of these counts.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Flag {
-    /// None of the others: of reads, those that a thread waits for; of writes, write-back in the
-    /// background.
-    #[default]
-    None,
-    /// Read ahead of what the program has asked for.
-    ReadAhead,
-    /// A write that somebody waits for. Reads do not count here.
-    Sync,
-    /// Metadata.
-    Meta,
-    /// A write that must be durable when it completes.
-    Fua,
-}
-
-impl Flag {
-    /// Each, by its number in the kernel programs.
-    pub const ALL: [Flag; 5] = [Flag::None, Flag::ReadAhead, Flag::Sync, Flag::Meta, Flag::Fua];
+words! {
+    /// A flag of a request that says why it was made. Of several the last of these counts.
+    /// By its number in the kernel programs.
+    #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Flag {
+        /// None of the others: of reads, those that a thread waits for; of writes, write-back in
+        /// the background.
+        #[default]
+        None,
+        /// Read ahead of what the program has asked for.
+        ReadAhead,
+        /// A write that somebody waits for. Reads do not count here.
+        Sync,
+        /// Metadata.
+        Meta,
+        /// A write that must be durable when it completes.
+        Fua,
+    }
 }
 
 /// Reads or writes with a flag.

@@ -2,19 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a thread did at a stack.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StackKind {
-    /// A request of the block layer began.
-    Request,
-    /// The thread gave up its CPU until something happened.
-    Wait,
-}
-
-impl StackKind {
-    /// Both of them.
-    pub const ALL: [StackKind; 2] = [StackKind::Request, StackKind::Wait];
+words! {
+    /// What a thread did at a stack.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum StackKind {
+        /// A request of the block layer began.
+        Request,
+        /// The thread gave up its CPU until something happened.
+        Wait,
+    }
 }
 
 /// The only frame of a program's side that was not read: the process had ended.

@@ -81,7 +81,7 @@ pub(super) fn syncs(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
         of_kind.for_each(|sync| sum.merge(&sync.latency));
         sum
     };
-    let kinds = SyncKind::WORDS.map(|(kind, name)| (name, merged(kind)));
+    let kinds = SyncKind::ALL.map(|kind| (kind.word(), merged(kind)));
     let times = Times::of_all(kinds.iter().map(|(name, histogram)| {
         let calls = match histogram.count() {
             1 => "1 call".into(),

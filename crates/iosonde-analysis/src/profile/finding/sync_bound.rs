@@ -77,8 +77,7 @@ fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
 pub(super) fn kind(run: &ProfileRun, group: u32) -> &'static str {
     let own = run.syncs.iter().filter(|sync| sync.group == group);
     let longest = own.max_by_key(|sync| sync.latency.sum()).map(|sync| sync.kind);
-    let word = |kind| SyncKind::WORDS.iter().find(|(each, _)| *each == kind);
-    longest.and_then(word).map_or("syncs", |(_, word)| word)
+    longest.map_or("syncs", SyncKind::word)
 }
 
 #[cfg(test)]

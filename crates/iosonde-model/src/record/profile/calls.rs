@@ -4,37 +4,26 @@ use serde::{Deserialize, Serialize};
 
 use iosonde_stats::Histogram;
 
-/// A kind of call that makes data durable.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SyncKind {
-    /// fsync(2).
-    Fsync,
-    /// fdatasync(2).
-    Fdatasync,
-    /// sync_file_range(2).
-    SyncFileRange,
-    /// msync(2).
-    Msync,
-    /// sync(2).
-    Sync,
-    /// syncfs(2).
-    Syncfs,
-    /// IORING_OP_FSYNC and IORING_OP_SYNC_FILE_RANGE.
-    IoUring,
-}
-
-impl SyncKind {
-    /// Each, in the order of reports, with its word.
-    pub const WORDS: [(SyncKind, &'static str); 7] = [
-        (SyncKind::Fsync, "fsync"),
-        (SyncKind::Fdatasync, "fdatasync"),
-        (SyncKind::SyncFileRange, "sync_file_range"),
-        (SyncKind::Msync, "msync"),
-        (SyncKind::Sync, "sync"),
-        (SyncKind::Syncfs, "syncfs"),
-        (SyncKind::IoUring, "io_uring fsync"),
-    ];
+words! {
+    /// A kind of call that makes data durable. In the order of reports.
+    #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum SyncKind {
+        /// fsync(2).
+        Fsync => "fsync",
+        /// fdatasync(2).
+        Fdatasync => "fdatasync",
+        /// sync_file_range(2).
+        SyncFileRange => "sync_file_range",
+        /// msync(2).
+        Msync => "msync",
+        /// sync(2).
+        Sync => "sync",
+        /// syncfs(2).
+        Syncfs => "syncfs",
+        /// IORING_OP_FSYNC and IORING_OP_SYNC_FILE_RANGE.
+        IoUring => "io_uring fsync",
+    }
 }
 
 /// All calls of one kind by one thread group.
