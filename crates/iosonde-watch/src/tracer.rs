@@ -75,8 +75,21 @@ pub struct Tracer {
     recent: Option<Before>,
     /// The sample of the places when chunks outside of it were last taken out.
     chunk_shift: u32,
-    /// Errors from reading the maps, by message.
-    troubles: BTreeMap<String, u64>,
+    troubles: Troubles,
+}
+
+/// Errors from reading the maps, by message: the figures lack their data.
+#[derive(Debug, Default)]
+struct Troubles(BTreeMap<String, u64>);
+
+impl Troubles {
+    /// What was read, or nothing and the error noted.
+    fn heed<T: Default>(&mut self, outcome: Result<T, String>) -> T {
+        outcome.unwrap_or_else(|trouble| {
+            *self.0.entry(trouble).or_default() += 1;
+            T::default()
+        })
+    }
 }
 
 /// All data received from the programs.
@@ -164,7 +177,7 @@ impl Tracer {
             stacks: stacks.then(|| Stacks::new(root)),
             recent: None,
             chunk_shift: 0,
-            troubles: BTreeMap::new(),
+            troubles: Troubles::default(),
         })
     }
 
@@ -208,27 +221,22 @@ impl Tracer {
     pub fn begin(&mut self, now_ns: u64) {
         self.zero_ns = now_ns;
         self.series = Some(Series::new(now_ns, self.interval_ns));
-        let begun = self.collector.begin();
-        self.heed(begun);
+        self.troubles.heed(self.collector.begin());
     }
 
     /// To be called about once per interval: stores the interval, and frees entries in the kernel's
     /// tables.
     pub fn poll(&mut self, now_ns: u64) {
         let looked = self.look(now_ns);
-        self.heed(looked);
-        let harvested = self.ended.harvest(&mut self.collector);
-        self.heed(harvested);
-        let forgotten = self.collector.forget_ended();
-        self.heed(forgotten);
-        let harvested = self.files.harvest(&mut self.collector);
-        self.heed(harvested);
+        self.troubles.heed(looked);
+        self.troubles.heed(self.ended.harvest(&mut self.collector));
+        self.troubles.heed(self.collector.forget_ended());
+        self.troubles.heed(self.files.harvest(&mut self.collector));
         if let Some(stacks) = &mut self.stacks {
-            let learned = stacks.look(&self.collector);
-            self.heed(learned);
+            self.troubles.heed(stacks.look(&self.collector));
         }
         let thinned = self.thin_places();
-        self.heed(thinned);
+        self.troubles.heed(thinned);
     }
 
     fn look(&mut self, now_ns: u64) -> Result<(), String> {
@@ -262,13 +270,6 @@ impl Tracer {
         Ok(())
     }
 
-    /// Records an error with a map: the figures lack its data.
-    fn heed(&mut self, outcome: Result<(), String>) {
-        if let Err(trouble) = outcome {
-            *self.troubles.entry(trouble).or_default() += 1;
-        }
-    }
-
     /// Pages that followed processes have dirtied and that are not yet written, bytes, if known.
     /// Pages dirtied and then truncated count as not written.
     pub fn dirty_bytes(&self) -> Option<u64> {
@@ -278,8 +279,7 @@ impl Tracer {
 
     /// What begins from now on does not count; what is in flight still does.
     pub fn pause(&mut self) {
-        let paused = self.collector.pause();
-        self.heed(paused);
+        self.troubles.heed(self.collector.pause());
     }
 
     /// Detaches, and returns all data. It was paused before.
@@ -287,25 +287,23 @@ impl Tracer {
         self.poll(now_ns);
         let left = self.settle();
         let stacks = self.stacks.take().map(|stacks| stacks.finish(&self.collector, now_ns));
-        let stacks = stacks.transpose().map_err(|trouble| self.heed(Err(trouble)));
+        let stacks = self.troubles.heed(stacks.transpose()).unwrap_or_default();
         let flags = flags::flags(&self.collector, self.tallies.values());
-        let flags = flags.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
-        let work = file_systems::work(&self.collector);
-        let file_systems = work.map_err(|trouble| self.heed(Err(trouble))).unwrap_or_default();
-        let counts = self.collector.counts();
-        let counts = counts.map_err(|trouble| self.heed(Err(trouble))).ok();
+        let flags = self.troubles.heed(flags);
+        let file_systems = self.troubles.heed(file_systems::work(&self.collector));
+        let counts = self.troubles.heed(self.collector.counts().map(Some));
         let threads = std::mem::take(&mut self.ended).finish(&self.collector);
         let page_bytes = rustix::param::page_size() as u64;
         let page_cache = (self.has("mm_filemap_get_pages")
             && self.has("mm_filemap_add_to_page_cache"))
         .then_some(PageCache { page_bytes, ..threads.page_cache });
         let mut lost = counts.as_ref().map(convert::losses).unwrap_or_default();
-        lost.append(&mut self.troubles);
+        lost.append(&mut self.troubles.0);
         if !left.is_empty() {
             *lost.entry(convert::LATENCIES.to_owned()).or_default() += left.len() as u64;
         }
-        let exits = counts.as_ref().filter(|_| self.has("sched_process_exit")).copied();
-        let calls_seen = counts.as_ref().filter(|_| self.has("sys_enter")).copied();
+        let exits = counts.filter(|_| self.has("sched_process_exit"));
+        let calls_seen = counts.filter(|_| self.has("sys_enter"));
         let series = self.series.take();
         let over_time = series.map(|series| series.finish(now_ns)).unwrap_or_default();
         Traced {
@@ -324,14 +322,11 @@ impl Tracer {
                 .filter(|_| accounts_delays(&self.root))
                 .map(|counts| counts.io_delay_ns),
             run_delay_ns: exits.map(|counts| counts.run_delay_ns),
-            waits_ns: counts
-                .as_ref()
-                .filter(|_| self.times_waits())
-                .map(|counts| counts.io_delay_ns),
+            waits_ns: counts.filter(|_| self.times_waits()).map(|counts| counts.io_delay_ns),
             places: self.places(counts.as_ref().map_or(0, |counts| counts.lost_chunk_bytes)),
             traffic: self.traffic(over_time.slots),
             series: over_time.ops,
-            stacks: stacks.unwrap_or_default().unwrap_or_default(),
+            stacks,
             spans: if self.layers { layers::spans(&self.collector) } else { Vec::new() },
             lost,
         }
@@ -452,12 +447,8 @@ impl Tracer {
 
     fn files(&mut self) -> Vec<FileRun> {
         let finished = std::mem::replace(&mut self.files, Files::new()).finish(&self.collector);
-        let (files, rest) = match finished {
-            Ok(finished) => finished,
-            Err(trouble) => {
-                self.heed(Err(trouble));
-                return Vec::new();
-            }
+        let Some((files, rest)) = self.troubles.heed(finished.map(Some)) else {
+            return Vec::new();
         };
         let mut names = Names::new(&self.root, mounts(&self.root));
         let mut files = files::by_name(files, |key, file| names.path(key, &file.counts));
