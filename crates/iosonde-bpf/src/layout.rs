@@ -77,7 +77,7 @@ shared! {
 
 shared! {
     /// What is counted together.
-    #[derive(Eq, Ord, PartialEq, PartialOrd)]
+    #[derive(Default, Eq, Ord, PartialEq, PartialOrd)]
     SlotKey {
         /// `dev_t` of the whole disk as the kernel has it inside; 0 for syncs.
         disk: u32,

@@ -112,20 +112,11 @@ pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
 
 /// One entry for the files that are not listed, if there are any.
 pub(super) fn further_files<'a>(files: impl Iterator<Item = &'a Done>) -> Option<FileRun> {
-    let mut rest = FileRun { path: "further files".into(), ..FileRun::default() };
-    let mut times = Sums::default();
-    for Done { counts: file, times: more } in files {
-        times.add(more);
-        rest.reads += file.reads;
-        rest.writes += file.writes;
-        rest.read_bytes += file.read();
-        rest.write_bytes += file.written();
-        rest.write_back_bytes += file.write_back_bytes;
-        rest.direct_bytes += file.direct();
-        rest.sequential += file.sequential;
-    }
-    [rest.read_latency, rest.write_latency] = times.histograms();
-    (rest.reads + rest.writes > 0).then_some(rest)
+    let mut rest = Done::none();
+    files.for_each(|more| rest.add(more));
+    let requests = rest.counts.reads + rest.counts.writes;
+    let of_none = FileKey::default();
+    (requests > 0).then(|| file(&of_none, &rest, "further files".into(), String::new()))
 }
 
 /// The busiest threads, and one entry for the others, which belongs to the program only if all of

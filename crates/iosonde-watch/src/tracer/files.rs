@@ -21,6 +21,10 @@ pub(super) struct Done {
 }
 
 impl Done {
+    pub(super) fn none() -> Done {
+        Done { counts: FileUse::NONE, times: Sums::default() }
+    }
+
     fn at(place: u32, collector: &Collector) -> Result<Done, String> {
         let times = Sums::of(&collector.file_times(place)?);
         Ok(Done { counts: collector.file(place)?, times })
@@ -35,7 +39,7 @@ impl Done {
         Done::at(place, collector)
     }
 
-    fn add(&mut self, more: &Done) {
+    pub(super) fn add(&mut self, more: &Done) {
         add(&mut self.counts, &more.counts);
         self.times.add(&more.times);
     }
@@ -73,8 +77,7 @@ pub(super) struct Files {
 
 impl Files {
     pub(super) fn new() -> Files {
-        let rest = Done { counts: FileUse::NONE, times: Sums::default() };
-        Files { kept: BTreeMap::new(), rest, leaving: Vec::new() }
+        Files { kept: BTreeMap::new(), rest: Done::none(), leaving: Vec::new() }
     }
 
     /// Makes space in the kernel's table if it is crowded.

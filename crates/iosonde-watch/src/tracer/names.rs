@@ -12,6 +12,7 @@ use iosonde_sys::inspect::inode_generation;
 use rustix::fs::{Mode, OFlags};
 
 use super::containers::Containers;
+use super::threads;
 use iosonde_engine::host::{self, Mount, Root};
 use iosonde_model::record::profile::FileRun;
 
@@ -73,14 +74,8 @@ impl Names {
         if key.kind != FILE_NAMED {
             return format!("direct I/O on {}, {}", node(), FileRun::UNKNOWN);
         }
-        let names: Vec<String> = file.name[..(file.names as usize).min(file.name.len())]
-            .iter()
-            .rev()
-            .map(|name| {
-                let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-                String::from_utf8_lossy(&name[..end]).into_owned()
-            })
-            .collect();
+        let names = &file.name[..(file.names as usize).min(file.name.len())];
+        let names: Vec<String> = names.iter().rev().map(|name| threads::name(name)).collect();
         if names.is_empty() {
             return match self.mounts.iter().find(|mount| mount.device == number) {
                 // All trees of the file system are pages of one inode.

@@ -26,6 +26,11 @@ impl Buckets {
         }
     }
 
+    fn add_sums(&mut self, more: &[u64]) {
+        self.0.resize(self.0.len().max(more.len()), 0);
+        self.0.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+    }
+
     fn occupied(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + Clone + '_ {
         self.0.iter().copied().enumerate().filter(|(_, count)| *count > 0)
     }
@@ -54,8 +59,7 @@ impl Rest {
     pub(super) fn of<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Rest {
         let mut rest = Rest::default();
         for tally in tallies {
-            rest.times.0.resize(rest.times.0.len().max(tally.total.0.len()), 0);
-            rest.times.0.iter_mut().zip(&tally.total.0).for_each(|(sum, more)| *sum += more);
+            rest.times.add_sums(&tally.total.0);
             rest.bytes += tally.sum(|slot| slot.bytes);
             rest.sum_ns += tally.latencies_ns();
         }
@@ -66,8 +70,7 @@ impl Rest {
     pub(super) fn take(&mut self, cpus: &[FlagUse]) -> (u64, Histogram) {
         let mut part = Rest::default();
         for cpu in cpus {
-            part.times.0.resize(cpu.time.len(), 0);
-            part.times.0.iter_mut().zip(&cpu.time).for_each(|(sum, more)| *sum += more);
+            part.times.add_sums(&cpu.time);
             part.bytes += cpu.bytes;
             part.sum_ns += cpu.total_ns;
         }
@@ -137,7 +140,7 @@ impl Increase {
 }
 
 /// A slot and all its data.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Tally {
     /// What the slot counts.
     pub(super) key: SlotKey,
@@ -162,18 +165,7 @@ struct Unseen {
 
 impl Tally {
     pub(super) fn new(key: SlotKey) -> Tally {
-        let none = Buckets::default;
-        Tally {
-            key,
-            before: Vec::new(),
-            total: none(),
-            queued: none(),
-            device: none(),
-            gap: none(),
-            bursts: none(),
-            size: none(),
-            unseen: Unseen::default(),
-        }
+        Tally { key, ..Tally::default() }
     }
 
     /// Adds a reading of every CPU, and returns the counts since the previous one.
@@ -193,8 +185,7 @@ impl Tally {
             increase.bytes += slot.bytes - before.map_or(0, |slot| slot.bytes);
             sum_ns += slot.total_ns - before.map_or(0, |slot| slot.total_ns);
         }
-        self.total.0.resize(fresh.0.len(), 0);
-        self.total.0.iter_mut().zip(&fresh.0).for_each(|(sum, fresh)| *sum += fresh);
+        self.total.add_sums(&fresh.0);
         increase.latency = fresh.times(sum_ns, None);
         self.before = now;
         increase

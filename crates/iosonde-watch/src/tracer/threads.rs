@@ -125,10 +125,10 @@ pub(super) fn add(sum: &mut ThreadRun, one: &ThreadRun) {
     sum.sync_ns += one.sync_ns;
 }
 
-/// The kernel's name of a thread: up to the first zero.
-pub(super) fn name(comm: &[u8; 16]) -> String {
-    let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
-    String::from_utf8_lossy(&comm[..end]).into_owned()
+/// A name as the kernel keeps it, of a thread or a file: up to the first zero.
+pub(super) fn name(bytes: &[u8]) -> String {
+    let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(name).into_owned()
 }
 
 #[cfg(test)]
