@@ -83,10 +83,8 @@ pub(super) fn invisible(root: &Root, disk: &DeviceFacts) -> Option<String> {
     if root.exists(format!("/sys/block/{name}/mq")) || !root.exists(format!("/sys/block/{name}")) {
         return None;
     }
-    let what = match disk.transport.as_deref() {
-        Some(kind) => format!("{name} ({kind})"),
-        None => name.clone(),
-    };
+    let kind = disk.transport.as_ref();
+    let what = kind.map_or(name.clone(), |kind| format!("{name} ({kind})"));
     let beneath: Vec<&str> =
         disk.slaves.iter().map(String::as_str).filter(|slave| !slave.starts_with('/')).collect();
     let instead = match beneath.as_slice() {

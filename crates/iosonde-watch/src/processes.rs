@@ -135,11 +135,15 @@ pub(super) fn running(root: &Root, pids: impl IntoIterator<Item = u32>) -> Vec<S
     pids.into_iter().filter(is_running).map(name).collect()
 }
 
+fn listed(root: &Root) -> impl Iterator<Item = Process> {
+    let pids = root.names("/proc").into_iter().filter_map(|name| name.parse().ok());
+    pids.take(LIMIT).filter_map(|pid| process(root, pid))
+}
+
 /// All processes but those of the kernel.
 pub(super) fn all(root: &Root) -> BTreeSet<u32> {
-    let pids = root.names("/proc").into_iter().filter_map(|name| name.parse().ok());
-    let processes = pids.take(LIMIT).filter_map(|pid| process(root, pid));
-    processes.filter(|process| !process.is_of_kernel()).map(|process| process.pid).collect()
+    let of_others = listed(root).filter(|process| !process.is_of_kernel());
+    of_others.map(|process| process.pid).collect()
 }
 
 /// These processes and all their descendants that are still running.
@@ -166,8 +170,7 @@ fn by_children(root: &Root, mut waiting: Vec<u32>) -> BTreeSet<u32> {
 
 /// If the kernel does not list children (CONFIG_PROC_CHILDREN), the parent of each process is used.
 fn by_parents(root: &Root, roots: Vec<u32>) -> BTreeSet<u32> {
-    let pids = root.names("/proc").into_iter().filter_map(|name| name.parse().ok());
-    let all: Vec<Process> = pids.take(LIMIT).filter_map(|pid| process(root, pid)).collect();
+    let all: Vec<Process> = listed(root).collect();
     let mut found: BTreeSet<u32> =
         roots.into_iter().filter(|pid| all.iter().any(|process| process.pid == *pid)).collect();
     loop {

@@ -57,26 +57,23 @@ impl Scope {
         };
         let mut disks: Vec<Disk> = Vec::new();
         for name in &requested.devices {
-            let unknown = || WatchError::UnknownDevice {
-                requested: name.clone(),
-                known: devices::known(root),
+            let Some(disk) = devices::requested(root, name) else {
+                let (requested, known) = (name.clone(), devices::known(root));
+                return Err(WatchError::UnknownDevice { requested, known });
             };
-            devices::with_those_beneath(
-                root,
-                devices::requested(root, name).ok_or_else(unknown)?,
-                &mut disks,
-            );
+            devices::with_those_beneath(root, disk, &mut disks);
         }
-        let handle = match who {
-            Who::Process { pid, .. } => handle_of(pid),
-            Who::Command(_) | Who::Cgroup(_) | Who::Machine => None,
-        };
+        let handle = if let Who::Process { pid, .. } = who { handle_of(pid) } else { None };
         Ok(Scope { who, disks, home: devices::of_folder(root, &requested.folder), handle })
     }
 
     /// Whether every process is profiled: they are not sampled one by one then.
     pub(super) fn is_machine(&self) -> bool {
         matches!(self.who, Who::Machine)
+    }
+
+    pub(super) fn is_command(&self) -> bool {
+        matches!(self.who, Who::Command(_))
     }
 
     /// Sets the PID of the command.

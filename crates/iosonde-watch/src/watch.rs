@@ -53,10 +53,8 @@ pub fn watch<'a>(
     let (mut tracer, mut source) = attach(root, requested, &scope);
     say(&result::how(&source));
     enough(requested, tracer.is_some(), &source)?;
-    let held = match requested.command.is_empty() {
-        true => None,
-        false => Some(launch::hold(&requested.command)?),
-    };
+    let has_command = !requested.command.is_empty();
+    let held = has_command.then(|| launch::hold(&requested.command)).transpose()?;
     if let Some(held) = &held {
         scope.is_held(held.pid());
     }
@@ -73,7 +71,7 @@ pub fn watch<'a>(
     if let Err(error) = privilege::give_up(requested.may_write_later) {
         say(&format!("privileges were not dropped: {error}"));
     }
-    let is_command = matches!(scope.who, Who::Command(_));
+    let is_command = scope.is_command();
     let mut tally = (!scope.is_machine()).then(|| Tally::new(root, boottime_ns(), !is_command));
     if let Some(tally) = &mut tally {
         tally.reads_threads |= tracer.is_none();
@@ -194,9 +192,8 @@ pub fn rehearse(root: &Root, requested: &Request) -> Result<(Source, Vec<String>
     let scope = Scope::find(root, requested)?;
     let (_, source) = attach(root, requested, &scope);
     let disks = scope.disks.iter().chain(scope.home.iter().filter(|_| scope.disks.is_empty()));
-    let named = |disk: &devices::Disk| match devices::invisible(root, &disk.facts) {
-        Some(why) => why,
-        None => disk.facts.name.clone(),
+    let named = |disk: &devices::Disk| {
+        devices::invisible(root, &disk.facts).unwrap_or_else(|| disk.facts.name.clone())
     };
     Ok((source, disks.map(named).collect()))
 }
@@ -352,15 +349,11 @@ impl Watch<'_> {
             let keys_ns = if self.live.is_some() { now_ns + KEYS_NS } else { u64::MAX };
             let watched = self.scope.end();
             // A command next to an attached process has no handle of its own.
-            let is_announced = watched.is_some() && (running.is_none() || self.is_command());
+            let is_announced = watched.is_some() && (running.is_none() || self.scope.is_command());
             let wake_ns = if is_announced { next_ns } else { now_ns + UNANNOUNCED_NS };
             let handle = watched.filter(|_| is_announced);
             self.interrupts.sleep(wake_ns.min(until_ns).min(next_ns).min(keys_ns), handle);
         }
-    }
-
-    fn is_command(&self) -> bool {
-        matches!(self.scope.who, Who::Command(_))
     }
 
     /// Waits for pages that the program left dirty, as far as known to the tracer; returns how
