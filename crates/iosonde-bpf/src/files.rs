@@ -1,7 +1,6 @@
 //! The tables of files: each has a numbered place for its counts, which user space empties.
 
 use aya::Ebpf;
-use aya::maps::Array;
 use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun};
 
 use crate::{Collector, FileKey, FilePlace, FileUse, Times, chain};
@@ -44,7 +43,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn file(&self, place: u32) -> Result<FileUse, String> {
-        self.array::<FileUse>("file_data")?.get(&place, 0).map_err(|error| chain(&error))
+        self.at("file_data", place)
     }
 
     /// Latencies of the requests of the file at a place.
@@ -52,7 +51,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn file_times(&self, place: u32) -> Result<Times, String> {
-        self.array::<Times>("file_times")?.get(&place, 0).map_err(|error| chain(&error))
+        self.at("file_times", place)
     }
 
     /// Places of files that were ever in use.
@@ -60,7 +59,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn file_places(&self) -> Result<u32, String> {
-        self.array::<u32>("file_count")?.get(&0, 0).map_err(|error| chain(&error))
+        self.at("file_count", 0)
     }
 
     /// Takes files out of the kernel's table: what is done to them from now on is counted at a new
@@ -72,8 +71,7 @@ impl Collector {
         keys.iter().try_for_each(|key| self.remove::<FileKey, FilePlace>("files", *key))?;
         // Threads keep the places of their files until they are looked at anew.
         self.control.generation += 1;
-        let control = self.control;
-        self.set("control", control)
+        self.tell_control()
     }
 
     /// Empties places, so that other files find one.
@@ -81,16 +79,11 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn free_files(&mut self, places: &[u32]) -> Result<(), String> {
-        let map = self.ebpf.map_mut("file_data").ok_or("no map `file_data`")?;
-        let mut data = Array::<_, FileUse>::try_from(map).map_err(|error| chain(&error))?;
         for place in places {
-            data.set(*place, FileUse::NONE, 0).map_err(|error| chain(&error))?;
+            self.set("file_data", *place, FileUse::NONE)?;
+            self.set("file_times", *place, Times::NONE)?;
+            self.free("file_free", *place)?;
         }
-        let map = self.ebpf.map_mut("file_times").ok_or("no map `file_times`")?;
-        let mut times = Array::<_, Times>::try_from(map).map_err(|error| chain(&error))?;
-        for place in places {
-            times.set(*place, Times::NONE, 0).map_err(|error| chain(&error))?;
-        }
-        places.iter().try_for_each(|place| self.free("file_free", *place))
+        Ok(())
     }
 }

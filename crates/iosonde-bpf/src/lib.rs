@@ -21,7 +21,7 @@ use std::fmt;
 use std::os::fd::OwnedFd;
 use std::thread::ScopedJoinHandle;
 
-use aya::maps::{Array, HashMap, MapData, PerCpuArray, Queue};
+use aya::maps::{Array, HashMap, Map, MapData, MapError, PerCpuArray, Queue};
 use aya::{Ebpf, EbpfLoader, Pod};
 use aya_obj::Object;
 
@@ -173,7 +173,7 @@ impl Collector {
             collector.insert("disks", kernel_number(*disk), index).map_err(AttachError::Maps)?;
         }
         let count = options.disks.len() as u32;
-        collector.set("disk_count", count).map_err(AttachError::Maps)?;
+        collector.set("disk_count", 0, count).map_err(AttachError::Maps)?;
         Ok(collector)
     }
 
@@ -230,8 +230,7 @@ impl Collector {
     pub fn follow(&mut self, process: u32) -> Result<(), String> {
         self.insert("followed", process, 1u32)?;
         self.control.generation += 1;
-        let control = self.control;
-        self.set("control", control)
+        self.tell_control()
     }
 
     /// From now on requests count.
@@ -240,8 +239,7 @@ impl Collector {
     /// In words, if the kernel does not take it.
     pub fn begin(&mut self) -> Result<(), String> {
         self.control.has_begun = 1;
-        let control = self.control;
-        self.set("control", control)
+        self.tell_control()
     }
 
     /// Requests and syncs that begin from now on do not count; those in flight still do.
@@ -250,8 +248,7 @@ impl Collector {
     /// In words, if the kernel does not take it.
     pub fn pause(&mut self) -> Result<(), String> {
         self.control.has_begun = 0;
-        let control = self.control;
-        self.set("control", control)
+        self.tell_control()
     }
 
     /// Processes that are followed and have not ended.
@@ -259,9 +256,8 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn followed(&self) -> Result<Vec<u32>, String> {
-        let table = self.table::<u32, u32>("followed")?;
-        let alive = table.iter().filter_map(Result::ok).filter(|(_, alive)| *alive != 0);
-        Ok(alive.map(|(process, _)| process).collect())
+        let all = self.all::<u32, u32>("followed")?.into_iter();
+        Ok(all.filter(|(_, alive)| *alive != 0).map(|(process, _)| process).collect())
     }
 
     /// Takes processes that have ended out of the kernel's table, so that others find a place.
@@ -269,19 +265,12 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn forget_ended(&mut self) -> Result<(), String> {
-        let ended: Vec<u32> = self
-            .table::<u32, u32>("followed")?
-            .iter()
-            .filter_map(Result::ok)
-            .filter(|(_, alive)| *alive == 0)
-            .map(|(process, _)| process)
-            .collect();
-        let map = self.ebpf.map_mut("followed").ok_or("no map `followed`")?;
-        let mut table = HashMap::<_, u32, u32>::try_from(map).map_err(|error| chain(&error))?;
-        for process in ended {
+        let all = self.all::<u32, u32>("followed")?;
+        let mut table = self.table_mut::<u32, u32>("followed")?;
+        for (process, _) in all.into_iter().filter(|(_, alive)| *alive == 0) {
             // One that was forked anew meanwhile is alive again; its next request finds it so.
             if table.get(&process, 0).is_ok_and(|alive| alive == 0) {
-                table.remove(&process).map_err(|error| chain(&error))?;
+                table.remove(&process).map_err(in_words)?;
             }
         }
         Ok(())
@@ -292,7 +281,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn counts(&self) -> Result<Counts, String> {
-        self.array::<Counts>("counts")?.get(&0, 0).map_err(|error| chain(&error))
+        self.at("counts", 0)
     }
 
     /// Disks with their place among the depths, by the kernel's own number.
@@ -308,9 +297,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn depths(&self, place: u32) -> Result<(Depth, Vec<DepthUse>), String> {
-        let now = self.array::<Depth>("depths")?.get(&place, 0).map_err(|error| chain(&error))?;
-        let so_far = self.of_each_cpu("depth_data", place)?;
-        Ok((now, so_far.to_vec()))
+        Ok((self.at("depths", place)?, self.of_each_cpu("depth_data", place)?))
     }
 
     /// Slots in use, with their places.
@@ -377,7 +364,7 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn sampling(&self) -> Result<Sampling, String> {
-        self.array::<Sampling>("sampling_state")?.get(&0, 0).map_err(|error| chain(&error))
+        self.at("sampling_state", 0)
     }
 
     /// Takes chunks that are no longer in the sample out of the kernel's table.
@@ -399,7 +386,7 @@ impl Collector {
         self.all::<ChunkKey, Chunk>("chunks")
     }
 
-    fn map(&self, name: &str) -> Result<&aya::maps::Map, String> {
+    fn map(&self, name: &str) -> Result<&Map, String> {
         self.ebpf.map(name).ok_or_else(|| format!("the object has no map `{name}`"))
     }
 
@@ -417,9 +404,14 @@ impl Collector {
             .map_err(|error| format!("map `{name}`: {}", chain(&error)))
     }
 
+    /// One entry of an array.
+    fn at<T: Pod>(&self, name: &str, place: u32) -> Result<T, String> {
+        self.array::<T>(name)?.get(&place, 0).map_err(in_words)
+    }
+
     /// One entry of an array, for each CPU.
     fn of_each_cpu<T: Pod>(&self, name: &str, place: u32) -> Result<Vec<T>, String> {
-        Ok(self.per_cpu::<T>(name)?.get(&place, 0).map_err(|error| chain(&error))?.to_vec())
+        Ok(self.per_cpu::<T>(name)?.get(&place, 0).map_err(in_words)?.to_vec())
     }
 
     /// Every entry. One that is removed meanwhile is left out.
@@ -428,29 +420,43 @@ impl Collector {
     }
 
     fn insert<K: Pod, V: Pod>(&mut self, name: &str, key: K, value: V) -> Result<(), String> {
-        let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
-        let mut table = HashMap::<_, K, V>::try_from(map).map_err(|error| chain(&error))?;
-        table.insert(key, value, 0).map_err(|error| chain(&error))
+        self.table_mut::<K, V>(name)?.insert(key, value, 0).map_err(in_words)
     }
 
     fn remove<K: Pod, V: Pod>(&mut self, name: &str, key: K) -> Result<(), String> {
-        let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
-        let mut table = HashMap::<_, K, V>::try_from(map).map_err(|error| chain(&error))?;
-        table.remove(&key).map_err(|error| chain(&error))
+        self.table_mut::<K, V>(name)?.remove(&key).map_err(in_words)
     }
 
     /// Puts an emptied place of an array back.
     fn free(&mut self, name: &str, place: u32) -> Result<(), String> {
-        let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
-        let mut free = Queue::<_, u32>::try_from(map).map_err(|error| chain(&error))?;
-        free.push(place, 0).map_err(|error| chain(&error))
+        let mut free = Queue::<_, u32>::try_from(self.map_mut(name)?).map_err(in_words)?;
+        free.push(place, 0).map_err(in_words)
     }
 
-    fn set<V: Pod>(&mut self, name: &str, value: V) -> Result<(), String> {
-        let map = self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))?;
-        let mut array = Array::<_, V>::try_from(map).map_err(|error| chain(&error))?;
-        array.set(0, value, 0).map_err(|error| chain(&error))
+    fn set<V: Pod>(&mut self, name: &str, place: u32, value: V) -> Result<(), String> {
+        let mut array = Array::<_, V>::try_from(self.map_mut(name)?).map_err(in_words)?;
+        array.set(place, value, 0).map_err(in_words)
     }
+
+    fn map_mut(&mut self, name: &str) -> Result<&mut Map, String> {
+        self.ebpf.map_mut(name).ok_or_else(|| format!("no map `{name}`"))
+    }
+
+    fn table_mut<K: Pod, V: Pod>(
+        &mut self,
+        name: &str,
+    ) -> Result<HashMap<&mut MapData, K, V>, String> {
+        HashMap::try_from(self.map_mut(name)?).map_err(in_words)
+    }
+
+    fn tell_control(&mut self) -> Result<(), String> {
+        let control = self.control;
+        self.set("control", 0, control)
+    }
+}
+
+fn in_words(error: MapError) -> String {
+    chain(&error)
 }
 
 /// Lets the kernel count the runs of all programs, and their time, until it is dropped.

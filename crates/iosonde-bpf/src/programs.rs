@@ -181,13 +181,10 @@ pub(crate) struct Beginning {
 /// The earliest event of a request that this kernel has. Requests that bypass the scheduler are not
 /// inserted, so that `block_rq_issue` stands for kernels without `block_io_start`.
 pub(crate) fn beginning(types: &Types) -> Beginning {
-    if types.has("block_io_start") {
-        return Beginning { number: 0, tracepoint: "block_io_start" };
-    }
-    if types.has("block_rq_insert") {
-        return Beginning { number: 1, tracepoint: "block_rq_insert" };
-    }
-    Beginning { number: 2, tracepoint: "block_rq_issue" }
+    let earliest = (0..).zip(["block_io_start", "block_rq_insert"]);
+    let has = |(_, tracepoint): &(u32, &str)| types.has(tracepoint);
+    let (number, tracepoint) = earliest.into_iter().find(has).unwrap_or((2, "block_rq_issue"));
+    Beginning { number, tracepoint }
 }
 
 /// A program that this kernel and these options have use for.

@@ -1,9 +1,7 @@
 //! The table of threads: each has a numbered place for its counts, which user space takes when it
 //! has ended.
 
-use aya::maps::HashMap;
-
-use crate::{Collector, Thread, chain};
+use crate::{Collector, Thread, in_words};
 
 /// A map update that fails where the key exists.
 const BPF_NOEXIST: u64 = 1;
@@ -16,7 +14,7 @@ impl Collector {
     pub fn threads(&self) -> Result<Vec<Thread>, String> {
         let data = self.array::<Thread>("thread_data")?;
         let places = self.all::<u32, u32>("threads")?.into_iter().map(|(_, place)| place);
-        places.map(|place| data.get(&place, 0).map_err(|error| chain(&error))).collect()
+        places.map(|place| data.get(&place, 0).map_err(in_words)).collect()
     }
 
     /// Takes a thread that has ended out of the kernel's table, so that another finds a place.
@@ -25,11 +23,9 @@ impl Collector {
     /// # Errors
     /// In words.
     pub fn take_thread(&mut self, tid: u32) -> Result<Option<Thread>, String> {
-        let place = self.table::<u32, u32>("threads")?.get(&tid, 0);
-        let place = place.map_err(|error| chain(&error))?;
+        let place = self.table::<u32, u32>("threads")?.get(&tid, 0).map_err(in_words)?;
         self.remove::<u32, u32>("threads", tid)?;
-        let data = self.array::<Thread>("thread_data")?.get(&place, 0);
-        let thread = data.map_err(|error| chain(&error))?;
+        let thread: Thread = self.at("thread_data", place)?;
         if thread.ended_ns == 0 && self.insert_new(tid, place)? {
             return Ok(None);
         }
@@ -39,12 +35,11 @@ impl Collector {
 
     /// Whether the place was put in: another one of this thread stays.
     fn insert_new(&mut self, tid: u32, place: u32) -> Result<bool, String> {
-        let map = self.ebpf.map_mut("threads").ok_or("no map `threads`")?;
-        let mut table = HashMap::<_, u32, u32>::try_from(map).map_err(|error| chain(&error))?;
+        let mut table = self.table_mut::<u32, u32>("threads")?;
         match table.insert(tid, place, BPF_NOEXIST) {
             Ok(()) => Ok(true),
             Err(_) if table.get(&tid, 0).is_ok() => Ok(false),
-            Err(error) => Err(chain(&error)),
+            Err(error) => Err(in_words(error)),
         }
     }
 }

@@ -211,14 +211,10 @@ impl Table {
                         *part = picked.number(*part);
                     }
                 }
-                kind::ENUM => {
-                    for [name, _] in words[HEAD..].as_chunks_mut().0 {
-                        *name = picked.string(self.string(*name));
-                    }
-                }
-                kind::ENUM64 => {
-                    for [name, _, _] in words[HEAD..].as_chunks_mut().0 {
-                        *name = picked.string(self.string(*name));
+                kind::ENUM | kind::ENUM64 => {
+                    let length = if kind == kind::ENUM { 2 } else { 3 };
+                    for value in words[HEAD..].chunks_exact_mut(length) {
+                        value[0] = picked.string(self.string(value[0]));
                     }
                 }
                 kind::INT | kind::FLOAT | kind::FORWARD => {}
