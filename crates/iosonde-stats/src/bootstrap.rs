@@ -35,8 +35,8 @@ use serde::Serialize;
 
 use super::chance::Chance;
 use super::normal;
-use super::ratio::median;
-use super::summary::{Summary, t_975, t_p, t_with_p};
+use super::ratio::{self, median};
+use super::summary::{Summary, logarithms, t_975, t_p, t_with_p};
 
 /// Resamples by default.
 pub const RESAMPLES: usize = 4_000;
@@ -48,6 +48,8 @@ pub const BCA_FROM: usize = 10;
 const PART: usize = 250;
 /// Total draws below which a second thread costs more than it saves.
 const WORTH_A_THREAD: usize = 1 << 18;
+/// Nominal coverage of an interval.
+const LEVEL: f64 = 0.95;
 /// Share of resamples that may have no value of the statistic.
 const MAY_BE_LOST: f64 = 0.05;
 
@@ -92,8 +94,6 @@ pub struct Bootstrap {
     pub resamples: usize,
     /// Seed of all random draws.
     pub seed: u64,
-    /// Nominal coverage, `0..1`.
-    pub level: f64,
     /// Threads at most; the answer does not depend on it.
     pub threads: usize,
 }
@@ -102,7 +102,7 @@ impl Bootstrap {
     /// 4,000 resamples for a 95 % interval, on all processors where it is worth it.
     pub fn new(seed: u64) -> Bootstrap {
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Bootstrap { resamples: RESAMPLES, seed, level: 0.95, threads }
+        Bootstrap { resamples: RESAMPLES, seed, threads }
     }
 
     /// With another number of resamples.
@@ -136,8 +136,8 @@ impl Bootstrap {
         }
         let bias = normal::quantile(share_below(&replicates, seen));
         let acceleration = acceleration(groups, &statistic)?;
-        let (low, high) = ends(&replicates, self.level, bias, acceleration)?;
-        Some(Interval { low, high, level: Some(self.level), method: Method::Bca })
+        let (low, high) = ends(&replicates, bias, acceleration)?;
+        Some(Interval { low, high, level: Some(LEVEL), method: Method::Bca })
     }
 
     /// The statistic of each resample, in an order determined by the seed. Groups must not be
@@ -193,7 +193,7 @@ fn in_parts<S: Send>(
 /// The percentile interval of the result of [`Bootstrap::replicates`], the smallest group of which
 /// has `fewest` values; below 5 their range. `None` below two values, or if more than 5 % of the
 /// replicates have no value.
-pub fn over_repeats(replicates: Vec<Option<f64>>, fewest: usize, level: f64) -> Option<Interval> {
+pub fn over_repeats(replicates: Vec<Option<f64>>, fewest: usize) -> Option<Interval> {
     let sorted = sorted(replicates).filter(|_| fewest >= 2)?;
     if fewest < PERCENTILE_FROM {
         let (low, high) = (*sorted.first()?, *sorted.last()?);
@@ -215,7 +215,7 @@ pub fn log_normal_mean(sample: &[f64]) -> Option<Interval> {
     let of_variance = variance.powi(2) / (2 * freedom.max(1)) as f64;
     let reach = t_975(freedom)? * (variance / logs.n as f64 + of_variance).sqrt();
     let (low, high) = ((middle - reach).exp(), (middle + reach).exp());
-    Some(Interval { low, high, level: Some(0.95), method: Method::LogT })
+    Some(Interval { low, high, level: Some(LEVEL), method: Method::LogT })
 }
 
 /// The 95 % interval of the ratio of `one` to `other`, both positive and about log-normal:
@@ -286,13 +286,8 @@ impl Welch {
     fn interval(&self, errors: impl Fn(usize) -> Option<f64>) -> Option<Interval> {
         let reach = errors(self.freedom)? * self.error;
         let (low, high) = ((self.middle - reach).exp(), (self.middle + reach).exp());
-        Some(Interval { low, high, level: Some(0.95), method: Method::LogT })
+        Some(Interval { low, high, level: Some(LEVEL), method: Method::LogT })
     }
-}
-
-fn logarithms(sample: &[f64]) -> Option<Vec<f64>> {
-    let positive = |value: &f64| *value > 0.0 && value.is_finite();
-    sample.iter().all(positive).then(|| sample.iter().map(|value| value.ln()).collect())
 }
 
 fn owned<T: Copy>(groups: &[&[T]]) -> Vec<Vec<T>> {
@@ -302,8 +297,7 @@ fn owned<T: Copy>(groups: &[&[T]]) -> Vec<Vec<T>> {
 /// The defined values, ascending; `None` if there are too few.
 fn sorted(replicates: Vec<Option<f64>>) -> Option<Vec<f64>> {
     let all = replicates.len() as f64;
-    let mut values: Vec<f64> = replicates.into_iter().flatten().collect();
-    values.sort_by(f64::total_cmp);
+    let values = ratio::sorted(replicates.into_iter().flatten());
     (!values.is_empty() && values.len() as f64 >= (1.0 - MAY_BE_LOST) * all).then_some(values)
 }
 
@@ -315,7 +309,7 @@ fn share_below(sorted: &[f64], seen: f64) -> f64 {
 }
 
 /// Both ends for a bias (in standard deviations) and an acceleration; both 0 give percentiles.
-fn ends(sorted: &[f64], level: f64, bias: f64, acceleration: f64) -> Option<(f64, f64)> {
+fn ends(sorted: &[f64], bias: f64, acceleration: f64) -> Option<(f64, f64)> {
     let end = |tail: f64| {
         let shifted = bias + normal::quantile(tail);
         let p = normal::cdf(bias + shifted / (1.0 - acceleration * shifted));
@@ -324,7 +318,7 @@ fn ends(sorted: &[f64], level: f64, bias: f64, acceleration: f64) -> Option<(f64
         let (below, above) = (*sorted.get(rank as usize)?, *sorted.get(rank.ceil() as usize)?);
         Some(below + (above - below) * rank.fract())
     };
-    let tail = (1.0 - level) / 2.0;
+    let tail = (1.0 - LEVEL) / 2.0;
     Some((end(tail)?, end(1.0 - tail)?))
 }
 
@@ -424,8 +418,7 @@ mod tests {
     #[test]
     fn three_values_give_a_range_and_no_interval() {
         assert_eq!(middle(Bootstrap::new(1), &[1.0, 2.0, 4.0]), None);
-        let of =
-            |fewest| over_repeats((1..=200).map(|i| Some(f64::from(i))).collect(), fewest, 0.95);
+        let of = |fewest| over_repeats((1..=200).map(|i| Some(f64::from(i))).collect(), fewest);
         let range = of(3).unwrap();
         assert_eq!((range.low, range.high, range.level), (1.0, 200.0, None));
         assert_eq!(range.method, Method::Range);
@@ -457,8 +450,6 @@ mod tests {
         assert!((interval.low - (49.5 - reach)).abs() < 0.3, "{interval:?}");
         assert!((interval.high - (49.5 + reach)).abs() < 0.3, "{interval:?}");
         assert_eq!(interval.method, Method::Bca);
-        let narrower = mean(Bootstrap { level: 0.9, ..Bootstrap::new(1) }, &sample).unwrap();
-        assert!((narrower.high - 49.5) / (interval.high - 49.5) < 0.9);
     }
 
     #[test]
@@ -466,8 +457,7 @@ mod tests {
         let sample = [1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 2.0, 9.0];
         let accelerated = mean(Bootstrap::new(1), &sample).unwrap();
         let plain = |values: &[Vec<f64>]| Summary::of(&values[0]).map(|summary| summary.mean);
-        let plain =
-            over_repeats(Bootstrap::new(1).replicates(&[&sample], plain), sample.len(), 0.95);
+        let plain = over_repeats(Bootstrap::new(1).replicates(&[&sample], plain), sample.len());
         assert!(accelerated.low > plain.unwrap().low && accelerated.high > plain.unwrap().high);
     }
 

@@ -11,10 +11,9 @@
 //! are many tests; requiring two at 2.5 % each keeps false stops rare: on a plateau of 12 settings
 //! with 5 % noise and 3 repeats, 2 of 2,000 sweeps stopped.
 
-use serde::Serialize;
-
 use super::bootstrap::{BCA_FROM, Bootstrap, Interval, log_t_ratio};
-use super::ratio::median;
+use super::ratio::{greatest, median};
+use super::summary::is_positive;
 
 /// Consecutive settings that must be worse.
 pub const WORSE_IN_A_ROW: usize = 2;
@@ -29,7 +28,7 @@ pub struct Setting {
 }
 
 /// A setting compared with the best.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compared {
     /// Its cost.
     pub cost: f64,
@@ -43,7 +42,7 @@ pub struct Compared {
 }
 
 /// The cheapest setting that is enough.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Cheapest {
     /// Cost of the cheapest shown to be within the tolerance; that of the best if no other is.
     pub cost: f64,
@@ -56,8 +55,7 @@ pub struct Cheapest {
 }
 
 /// Whether further settings should be measured.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "state")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Worse {
     /// The last settings are not shown to be worse.
     No,
@@ -78,7 +76,7 @@ pub fn cheapest(settings: &[Setting], tolerance: f64, seed: u64) -> Option<Cheap
     let mut settings: Vec<&Setting> = settings.iter().collect();
     settings.sort_by(|a, b| a.cost.total_cmp(&b.cost));
     let medians = medians(settings.iter().copied())?;
-    let best = best(&medians)?;
+    let best = greatest(&medians)?;
     let compare = |(at, setting): (usize, &&Setting)| {
         let interval =
             if at == best { None } else { ratio(setting, settings[best], seed ^ at as u64) };
@@ -94,7 +92,8 @@ pub fn cheapest(settings: &[Setting], tolerance: f64, seed: u64) -> Option<Cheap
 
 /// Whether throughput has begun to fall: evaluated after each setting of an ascending sweep.
 pub fn gets_worse(settings: &[Setting], tolerance: f64, seed: u64) -> Worse {
-    let Some((best, medians)) = medians(settings.iter()).and_then(|all| Some((best(&all)?, all)))
+    let Some((best, medians)) =
+        medians(settings.iter()).and_then(|all| Some((greatest(&all)?, all)))
     else {
         return Worse::No;
     };
@@ -115,16 +114,10 @@ pub fn gets_worse(settings: &[Setting], tolerance: f64, seed: u64) -> Worse {
 }
 
 fn medians<'a>(settings: impl Iterator<Item = &'a Setting>) -> Option<Vec<f64>> {
-    let positive = |value: &f64| *value > 0.0 && value.is_finite();
     let of = |setting: &Setting| {
-        setting.values.iter().all(positive).then(|| median(&setting.values)).flatten()
+        setting.values.iter().all(is_positive).then(|| median(&setting.values)).flatten()
     };
     settings.map(of).collect()
-}
-
-/// Index of the greatest, the cheapest of equals.
-fn best(medians: &[f64]) -> Option<usize> {
-    (0..medians.len()).rev().max_by(|a, b| medians[*a].total_cmp(&medians[*b]))
 }
 
 fn ratio(one: &Setting, other: &Setting, seed: u64) -> Option<Interval> {

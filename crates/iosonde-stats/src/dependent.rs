@@ -132,6 +132,9 @@ impl std::fmt::Display for NoInterval {
     }
 }
 
+/// What was counted in successive parts of a run, or why that is not known.
+pub type Batches<'a> = Result<&'a [Batch], NoInterval>;
+
 /// What makes requests wait for each other.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Loop {

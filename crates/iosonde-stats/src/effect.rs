@@ -1,6 +1,7 @@
 //! Effect sizes: measures of a difference that do not grow with the number of runs.
 
 use super::ratio::median;
+use super::summary::{logarithms, mean};
 
 /// Share of pairs in which a value of `b` is above one of `a`, less the share in which it is below:
 /// from -1 to 1 (Cliff's delta). `None` if a side is empty.
@@ -19,13 +20,7 @@ pub fn dominance(differences: &[f64]) -> Option<f64> {
 }
 
 fn sign(value: f64) -> f64 {
-    if value > 0.0 {
-        1.0
-    } else if value < 0.0 {
-        -1.0
-    } else {
-        0.0
-    }
+    f64::from(i8::from(value > 0.0) - i8::from(value < 0.0))
 }
 
 /// Cliff's delta as text, by the usual limits (Romano and others, 2006).
@@ -62,11 +57,8 @@ pub fn pooled_spread(a: &[f64], b: &[f64]) -> Option<f64> {
 
 /// Sum of the squared distances of the logarithms from their mean, and how many there are.
 fn log_squares(values: &[f64]) -> Option<(f64, usize)> {
-    if values.is_empty() || values.iter().any(|value| *value <= 0.0 || !value.is_finite()) {
-        return None;
-    }
-    let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    let logs = logarithms(values).filter(|logs| !logs.is_empty())?;
+    let mean = mean(&logs);
     Some((logs.iter().map(|log| (log - mean).powi(2)).sum(), logs.len()))
 }
 

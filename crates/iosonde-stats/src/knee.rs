@@ -31,7 +31,8 @@ use serde::Serialize;
 
 use super::bootstrap::{Bootstrap, Interval, over_repeats as interval_over_repeats};
 use super::least_squares::solve;
-use super::ratio::median;
+use super::ratio::{greatest, median};
+use super::summary::is_positive;
 
 /// Levels below which there is no knee.
 pub const FEWEST_LEVELS: usize = 4;
@@ -184,10 +185,9 @@ impl Point {
 
 impl Level {
     fn is_sound(&self) -> bool {
-        let positive = |value: &f64| *value > 0.0 && value.is_finite();
         let paired = self.latencies.is_empty() || self.latencies.len() == self.rates.len();
-        let all = self.rates.iter().chain(&self.latencies).all(positive);
-        positive(&self.n) && paired && all && !self.rates.is_empty()
+        let all = self.rates.iter().chain(&self.latencies).all(is_positive);
+        is_positive(&self.n) && paired && all && !self.rates.is_empty()
     }
 
     /// Rate and latency of each repeat.
@@ -220,14 +220,13 @@ fn over_repeats(
         statistic(&points.collect::<Option<Vec<Point>>>()?)
     });
     let fewest = groups.iter().map(|group| group.len()).min()?;
-    interval_over_repeats(replicates, fewest, bootstrap.level)
+    interval_over_repeats(replicates, fewest)
 }
 
 /// Index of the level of greatest power.
 fn best(points: &[Point]) -> Option<usize> {
-    let power = |at: &usize| points[*at].power();
     // The first of equals: less depth for the same.
-    (0..points.len()).rev().max_by(|a, b| power(a).total_cmp(&power(b)))
+    greatest(&points.iter().map(Point::power).collect::<Vec<f64>>())
 }
 
 fn place(points: &[Point], cross: Option<f64>) -> (State, Option<f64>) {

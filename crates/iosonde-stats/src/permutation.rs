@@ -7,7 +7,8 @@
 //! their difference of means; the test stays exact, as it is for any statistic, and reaches 0.0079.
 
 use super::chance::Chance;
-use super::ratio::median;
+use super::ratio::{median, sorted};
+use super::summary::mean;
 
 /// Most deals that are gone through one by one.
 pub const EXACT_UP_TO: f64 = 1e6;
@@ -32,7 +33,19 @@ struct Difference {
     means: f64,
 }
 
+impl Permuted {
+    /// So many of [`RANDOM`] random deals differ as much or more.
+    fn at_random(reached: usize) -> Permuted {
+        Permuted { p: f64::from(1 + reached as u32) / f64::from(RANDOM + 1), exact: false }
+    }
+}
+
 impl Difference {
+    fn between(one: &[f64], other: &[f64]) -> Difference {
+        let medians = median(other).unwrap_or(0.0) - median(one).unwrap_or(0.0);
+        Difference { medians: medians.abs(), means: (mean(other) - mean(one)).abs() }
+    }
+
     fn reaches(self, seen: Difference) -> bool {
         match larger(self.medians, seen.medians) {
             Some(is_larger) => is_larger,
@@ -69,11 +82,8 @@ pub fn smallest_paired_p(rounds: usize) -> f64 {
 
 /// Tests whether two sides differ. Neither may be empty.
 pub fn two_sides(a: &[f64], b: &[f64], seed: u64) -> Permuted {
-    let mut pool: Vec<f64> = a.iter().chain(b).copied().collect();
-    pool.sort_by(f64::total_cmp);
-    let medians = median(b).unwrap_or(0.0) - median(a).unwrap_or(0.0);
-    let means = mean(b) - mean(a);
-    let seen = Difference { medians: medians.abs(), means: means.abs() };
+    let mut pool = sorted(a.iter().chain(b).copied());
+    let seen = Difference::between(a, b);
     let deals = choose(pool.len(), a.len());
     if deals <= EXACT_UP_TO {
         let mut deal = Deal { pool: &pool, sizes: [a.len(), b.len()], seen, reached: 0.0 };
@@ -87,15 +97,9 @@ pub fn two_sides(a: &[f64], b: &[f64], seed: u64) -> Permuted {
             pool.swap(index, other);
         }
         let (one, other) = pool.split_at(a.len());
-        let medians = median(other).unwrap_or(0.0) - median(one).unwrap_or(0.0);
-        let means = mean(other) - mean(one);
-        Difference { medians: medians.abs(), means: means.abs() }.reaches(seen)
+        Difference::between(one, other).reaches(seen)
     });
-    Permuted { p: f64::from(1 + reached.count() as u32) / f64::from(RANDOM + 1), exact: false }
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    Permuted::at_random(reached.count())
 }
 
 /// All deals of a sorted pool to two hands, from the smallest value on.
@@ -181,7 +185,7 @@ pub fn rounds(differences: &[f64], seed: u64) -> Permuted {
     }
     let mut draws = Chance::new(seed);
     let reached = (0..RANDOM).filter(|_| reaches(draws.bits())).count();
-    Permuted { p: f64::from(1 + reached as u32) / f64::from(RANDOM + 1), exact: false }
+    Permuted::at_random(reached)
 }
 
 /// The Mann-Whitney test, two-sided: exact without ties up to 25 runs a side, else by the normal
@@ -191,8 +195,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let pairs = || a.iter().flat_map(|x| b.iter().map(move |y| (x, y)));
     let above = pairs().filter(|(x, y)| x > y).count();
     let equal = pairs().filter(|(x, y)| x == y).count();
-    let mut pool: Vec<f64> = a.iter().chain(b).copied().collect();
-    pool.sort_by(f64::total_cmp);
+    let pool = sorted(a.iter().chain(b).copied());
     let has_ties = pool.windows(2).any(|pair| pair[0] == pair[1]);
     if !has_ties && n <= 25 && m <= 25 {
         let fewer = above.min(n * m - above);
@@ -200,10 +203,8 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
         return (2.0 * tail / choose(n + m, n)).min(1.0);
     }
     let all = (n + m) as f64;
-    let ties: f64 = pool
-        .chunk_by(|x, y| x == y)
-        .map(|tied| (tied.len() as f64).powi(3) - tied.len() as f64)
-        .sum();
+    let tied = pool.chunk_by(|x, y| x == y).map(|tied| tied.len() as f64);
+    let ties: f64 = tied.map(|values| values.powi(3) - values).sum();
     let variance = (n * m) as f64 / 12.0 * (all + 1.0 - ties / (all * (all - 1.0)));
     if variance <= 0.0 {
         return 1.0;

@@ -12,7 +12,7 @@
 use serde::Serialize;
 
 use super::Histogram;
-use super::dependent::{self, Batch, Loop, NoInterval};
+use super::dependent::{self, Batches, Loop, NoInterval};
 
 /// Probability left outside a two-sided interval, on each side.
 const TAIL: f64 = 0.025;
@@ -83,7 +83,7 @@ impl Quantile {
     /// The same of values that are also in batches of equal time; or why they are not.
     pub fn over_time(
         histogram: &Histogram,
-        batches: Result<&[Batch], NoInterval>,
+        batches: Batches<'_>,
         of_loop: Loop,
         q: f64,
     ) -> Quantile {
@@ -112,26 +112,20 @@ impl Quantile {
 
     /// The value in ns, if there is one.
     pub fn value_ns(&self) -> Option<u64> {
-        match self.estimate {
-            Estimate::Value { value_ns, .. } => Some(value_ns),
-            Estimate::NotEarned { .. } => None,
-        }
+        let Estimate::Value { value_ns, .. } = self.estimate else { return None };
+        Some(value_ns)
     }
 
     /// Width of the range in which the value lies, as a share of it; 0 if there is no value.
     pub fn resolution(&self) -> f64 {
-        match self.estimate {
-            Estimate::Value { value_ns, range_ns, .. } => range_ns as f64 / value_ns.max(1) as f64,
-            Estimate::NotEarned { .. } => 0.0,
-        }
+        let Estimate::Value { value_ns, range_ns, .. } = self.estimate else { return 0.0 };
+        range_ns as f64 / value_ns.max(1) as f64
     }
 
     /// Ends of the 95 % interval in ns, or why a value has none; `None` if there is no value.
     pub fn interval(&self) -> Option<Result<(u64, u64), NoInterval>> {
-        match self.estimate {
-            Estimate::Value { interval, .. } => Some(interval),
-            Estimate::NotEarned { .. } => None,
-        }
+        let Estimate::Value { interval, .. } = self.estimate else { return None };
+        Some(interval)
     }
 
     /// Whether there is a value, and 100 independent samples or more are expected beyond it.
@@ -152,10 +146,8 @@ impl Quantile {
 
     /// How many samples a value would need, if there is none.
     pub fn needs(&self) -> Option<u64> {
-        match self.estimate {
-            Estimate::NotEarned { needs } => Some(needs),
-            Estimate::Value { .. } => None,
-        }
+        let Estimate::NotEarned { needs } = self.estimate else { return None };
+        Some(needs)
     }
 }
 
@@ -205,7 +197,7 @@ fn binomial_quantile(n: u64, p: f64, share: f64) -> f64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use super::dependent::EffectiveSize;
+    use super::dependent::{Batch, EffectiveSize};
     use super::*;
 
     #[test]

@@ -15,10 +15,9 @@
 //! residuals are all within 10 % is the answer; if there is none, no simple queue model fits, which
 //! is reported too. No model is valid for depths above the largest one measured.
 
-use serde::Serialize;
-
 use super::ratio::median;
-use super::usl::{self, NoUsl, Usl};
+use super::summary::is_positive;
+use super::usl::{self, Usl};
 
 /// Largest residual of a model that fits.
 pub const FITS_WITHIN: f64 = 0.10;
@@ -66,8 +65,7 @@ pub fn dies_rate(dies: f64, most: f64, n: f64) -> f64 {
 }
 
 /// A model that was fitted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "kind")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Model {
     /// A straight rise, then none.
     Bounds {
@@ -95,7 +93,7 @@ pub enum Model {
 }
 
 /// A model with how well it fits.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// The model with its parameters.
     pub model: Model,
@@ -106,15 +104,13 @@ pub struct Fitted {
 }
 
 /// The fitted queueing models of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Queue {
     /// Index in `tried` of the simplest model whose residuals are all within 10 %; `None` if no
     /// simple queue model fits.
     pub fits: Option<usize>,
     /// Those that were fitted, the simplest first; none is tried after one that fits.
     pub tried: Vec<Fitted>,
-    /// Why the universal scalability law was not tried, if it was reached.
-    pub without_usl: Option<NoUsl>,
     /// c ≈ X_max · R0, an upper estimate of the parallelism: R0 contains the time of the host.
     pub parallelism: Option<f64>,
     /// Levels more than 5 % above N / R0: `(N, seen over bound)`.
@@ -134,43 +130,42 @@ impl Queue {
 /// is the mean response time at depth 1, if measured; 1 / X(1) stands for it otherwise. `None` for
 /// fewer than [`FEWEST_LEVELS`] levels, and where a throughput is no positive number.
 pub fn fit(levels: &[usl::Level], base_response: Option<f64>, seed: u64) -> Option<Queue> {
-    let positive = |rate: &f64| *rate > 0.0 && rate.is_finite();
-    if levels.len() < FEWEST_LEVELS || !levels.iter().all(|(_, rates)| rates.iter().all(positive)) {
+    let sound = |(_, rates): &usl::Level| rates.iter().all(is_positive);
+    if levels.len() < FEWEST_LEVELS || !levels.iter().all(sound) {
         return None;
     }
     let mut points: Vec<(f64, f64)> =
         levels.iter().map(|(n, rates)| Some((*n, median(rates)?))).collect::<Option<_>>()?;
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let at_one = points.first().filter(|(n, _)| *n == 1.0).map(|(_, rate)| rate.recip());
-    let base = base_response.filter(positive).or(at_one);
+    let base = base_response.filter(is_positive).or(at_one);
     let most = points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let ratio = |base: f64| points.iter().map(move |(n, rate)| (*n, rate * base / n));
     let above = base.map(|base| ratio(base).filter(|(_, ratio)| *ratio > 1.0 + ABOVE_BOUND_FROM));
     let mut queue = Queue {
         fits: None,
         tried: Vec::new(),
-        without_usl: None,
         parallelism: base.map(|base| most * base),
         above_bound: above.map(Iterator::collect).unwrap_or_default(),
         largest_depth: points.last()?.0,
     };
-    for fitted in [bounds, balanced_dies, mmc] {
-        let fitted = fitted(&points);
+    let scalability_law = || {
+        let law = usl::usl(levels, seed).ok()?;
+        Some(Fitted::new(law.residuals.clone(), Model::Usl(Box::new(law))))
+    };
+    let laws: [&dyn Fn() -> Option<Fitted>; 4] = [
+        &|| Some(bounds(&points)),
+        &|| Some(balanced_dies(&points)),
+        &|| Some(mmc(&points)),
+        &scalability_law,
+    ];
+    for fitted in laws.into_iter().filter_map(|law| law()) {
         let fits = fitted.largest_residual <= FITS_WITHIN;
         queue.tried.push(fitted);
         if fits {
             queue.fits = Some(queue.tried.len() - 1);
-            return Some(queue);
+            break;
         }
-    }
-    match usl::usl(levels, seed) {
-        Ok(law) => {
-            let fitted = Fitted::new(law.residuals.clone(), Model::Usl(Box::new(law)));
-            let fits = fitted.largest_residual <= FITS_WITHIN;
-            queue.tried.push(fitted);
-            queue.fits = fits.then_some(queue.tried.len() - 1);
-        }
-        Err(why) => queue.without_usl = Some(why),
     }
     Some(queue)
 }
@@ -321,7 +316,7 @@ mod tests {
         let dent = |n: f64| n.min(32.0) * if n == 8.0 { 0.5 } else { 1.0 };
         let queue = fit(&sweep(dent), None, 1).unwrap();
         assert_eq!((queue.fits, queue.best()), (None, None));
-        assert!(matches!(queue.without_usl, Some(NoUsl::DoesNotFall(_))));
+        assert_eq!(queue.tried.len(), 3);
     }
 
     #[test]

@@ -10,6 +10,8 @@
 
 use serde::Serialize;
 
+use super::summary::is_positive;
+
 /// Fewest rounds that carry a 95 % interval.
 pub const ROUNDS_FOR_INTERVAL: usize = 6;
 
@@ -32,12 +34,10 @@ impl Ratio {
     /// Of pairs, one per round: how much more the first gives. `None` without a round, and where
     /// one of the figures is no positive number.
     pub fn in_rounds(pairs: &[(f64, f64)]) -> Option<Ratio> {
-        let positive = |figure: f64| figure > 0.0 && figure.is_finite();
-        if !pairs.iter().all(|(a, b)| positive(*a) && positive(*b)) {
+        if !pairs.iter().all(|(a, b)| is_positive(a) && is_positive(b)) {
             return None;
         }
-        let mut ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
-        ratios.sort_by(f64::total_cmp);
+        let ratios = sorted(pairs.iter().map(|(a, b)| a / b));
         let rounds = ratios.len();
         let interval = rank(rounds).map(|rank| (ratios[rank - 1], ratios[rounds - rank]));
         Some(Ratio { median: median_of_sorted(&ratios)?, interval, rounds })
@@ -46,9 +46,19 @@ impl Ratio {
 
 /// Median of at least one number; the mean of the middle two where their count is even.
 pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    median_of_sorted(&sorted)
+    median_of_sorted(&sorted(values.iter().copied()))
+}
+
+/// In ascending order.
+pub(crate) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Index of the greatest, the first of equals.
+pub(crate) fn greatest(values: &[f64]) -> Option<usize> {
+    (0..values.len()).rev().max_by(|a, b| values[*a].total_cmp(&values[*b]))
 }
 
 fn median_of_sorted(sorted: &[f64]) -> Option<f64> {

@@ -12,6 +12,7 @@
 //! | 10 | 95.2 (4.3) | 89.9 (9.3) |
 
 use super::chance::Chance;
+use super::ratio::sorted;
 use super::summary::Summary;
 
 /// Draws of the mean and the spread that the sample allows.
@@ -25,8 +26,7 @@ pub fn mean(sample: &[f64]) -> Option<(f64, f64)> {
     let positive = sample.iter().all(|value| *value > 0.0);
     let reciprocals: Vec<f64> = sample.iter().map(|value| 1.0 / value).collect();
     let of = Summary::of(&reciprocals).filter(|of| positive && of.n > 1)?;
-    let mut means: Vec<f64> = (0..DRAWS).map(|part| of_draw(&of, part)).collect();
-    means.sort_by(f64::total_cmp);
+    let means = sorted((0..DRAWS).map(|part| of_draw(&of, part)));
     let at = |share: f64| means[(share * DRAWS as f64) as usize];
     let (low, high) = (at(0.025), at(0.975));
     high.is_finite().then_some((low, high))

@@ -18,10 +18,9 @@
 //! hardly ever above (a few long blocks fall into such an order by chance); one regime is then
 //! reported, not a false one.
 
-use serde::Serialize;
-
 use super::chance::Chance;
-use super::ratio::median;
+use super::ratio::{median, sorted};
+use super::summary::mean;
 
 /// Values above which a series is thinned to means of neighbours.
 pub const MOST_VALUES: usize = 400;
@@ -42,19 +41,17 @@ pub const DIFFERENT_FROM: f64 = 0.05;
 pub const MATTERS_FROM: f64 = 0.10;
 
 /// The regimes of a series.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Regimes {
     /// One after the other, without gaps; one alone where nothing changes. Empty for no values.
     pub segments: Vec<Segment>,
     /// Whether two of them differ by more than 5 % and last at least 10 % of the series each: then
     /// the list of them is the headline, and not one mean.
     pub matters: bool,
-    /// Neighbours of which the mean was taken before; 1 if none. Ends are exact to as many.
-    pub thinned_by: usize,
 }
 
 /// A part of a series on one level.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment {
     /// Index of its first value.
     pub start: usize,
@@ -77,8 +74,8 @@ impl Segment {
 pub fn regimes(series: &[f64], seed: u64) -> Regimes {
     let finite: Vec<f64> =
         series.iter().map(|value| if value.is_finite() { *value } else { 0.0 }).collect();
+    // Ends are exact to as many.
     let thinned_by = finite.len().div_ceil(MOST_VALUES).max(1);
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let thin: Vec<f64> = finite.chunks(thinned_by).map(mean).collect();
     let mut ends = Vec::new();
     let shortest = SHORTEST.0.max((thin.len() as f64 * SHORTEST.1).ceil() as usize);
@@ -91,7 +88,7 @@ pub fn regimes(series: &[f64], seed: u64) -> Regimes {
     };
     let long: Vec<&Segment> = segments.iter().filter(long).collect();
     let differs = |one: &&Segment| long.iter().any(|two| one.difference(two) > DIFFERENT_FROM);
-    Regimes { matters: long.iter().any(differs), segments, thinned_by }
+    Regimes { matters: long.iter().any(differs), segments }
 }
 
 /// Writes the ends of all segments but the last into `ends`, ascending; `offset` is where `values`
@@ -239,10 +236,9 @@ impl Energy {
 fn block(values: &[f64]) -> usize {
     let size = |lag: usize| {
         let pairs = values.iter().zip(&values[lag..]);
-        let mut squares: Vec<f64> = pairs.map(|(a, b)| (a - b).powi(2)).collect();
-        squares.sort_by(f64::total_cmp);
+        let squares = sorted(pairs.map(|(a, b)| (a - b).powi(2)));
         let most = (squares.len() as f64 * (1.0 - LARGEST)).ceil() as usize;
-        squares[..most].iter().sum::<f64>() / most as f64
+        mean(&squares[..most])
     };
     let (one, two) = (size(1), size(2));
     let coefficient = if one > 0.0 { (two / one - 1.0).clamp(0.0, 0.95) } else { 0.0 };
@@ -382,7 +378,7 @@ mod tests {
         let level = |at| if at < 1_300 { 100.0 } else { 60.0 };
         let series: Vec<f64> = (0..3_601).map(|at| level(at) + 5.0 * chance.normal()).collect();
         let regimes = regimes(&series, 1);
-        assert_eq!((regimes.thinned_by, regimes.segments.len()), (10, 2));
+        assert_eq!(regimes.segments.len(), 2);
         assert_eq!((regimes.segments[0].end, regimes.segments[1].end), (1_300, 3_601));
     }
 

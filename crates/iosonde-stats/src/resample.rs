@@ -7,7 +7,8 @@
 
 use super::chance::Chance;
 use super::normal;
-use super::ratio::median;
+use super::ratio::{median, sorted};
+use super::summary::is_positive;
 
 /// Number of resamples.
 pub const RESAMPLES: usize = 4_000;
@@ -32,7 +33,10 @@ impl Resampled {
         let mut draws = Chance::new(seed);
         let (mut counts_a, mut counts_b) = (vec![0; a.len()], vec![0; b.len()]);
         let figures = (0..RESAMPLES)
-            .map(|_| drawn(&b, &mut counts_b, &mut draws) - drawn(&a, &mut counts_a, &mut draws))
+            .map(|_| {
+                let of_b = drawn(&b, &mut counts_b, &mut draws).ln();
+                of_b - drawn(&a, &mut counts_a, &mut draws).ln()
+            })
             .collect();
         let without_one_of_a = jackknife(&a, |rest| figure(rest, &b));
         let without_one_of_b = jackknife(&b, |rest| figure(&a, rest));
@@ -42,13 +46,11 @@ impl Resampled {
 
     /// The median of values, resampled. `None` if there are no values.
     pub fn median(values: &[f64], seed: u64) -> Option<Resampled> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
+        let sorted = sorted(values.iter().copied());
         let figure = median(&sorted)?;
         let mut draws = Chance::new(seed);
         let mut counts = vec![0; sorted.len()];
-        let figures =
-            (0..RESAMPLES).map(|_| plain_drawn(&sorted, &mut counts, &mut draws)).collect();
+        let figures = (0..RESAMPLES).map(|_| drawn(&sorted, &mut counts, &mut draws)).collect();
         let without_one = jackknife(&sorted, |rest| median(rest).unwrap_or(figure));
         Some(Resampled::of(figures, figure, [without_one, Vec::new()], sorted.len()))
     }
@@ -88,13 +90,8 @@ impl Resampled {
 }
 
 fn sorted_logs(values: &[f64]) -> Option<Vec<f64>> {
-    let positive = |value: &f64| *value > 0.0 && value.is_finite();
-    if values.is_empty() || !values.iter().all(positive) {
-        return None;
-    }
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    Some(sorted)
+    let is_sound = !values.is_empty() && values.iter().all(is_positive);
+    is_sound.then(|| sorted(values.iter().copied()))
 }
 
 /// Logarithm of the median of ascending positive values.
@@ -103,13 +100,8 @@ fn middle(sorted: &[f64]) -> f64 {
     ((low + high) / 2.0).ln()
 }
 
-/// The same of as many values drawn from them.
-fn drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
-    plain_drawn(sorted, counts, draws).ln()
-}
-
 /// Median of as many values drawn from ascending ones, by counting.
-fn plain_drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
+fn drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
     counts.fill(0);
     for _ in 0..sorted.len() {
         counts[draws.index(sorted.len())] += 1;

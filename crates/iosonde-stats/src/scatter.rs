@@ -4,7 +4,7 @@
 //! a single group of three is too uncertain to judge by.
 
 use super::holm::holm;
-use super::summary::{Summary, t_975, t_p};
+use super::summary::{Summary, logarithms, t_975, t_p};
 
 /// The standard error of the median of values with normal noise over that of their mean:
 /// the square root of half of pi.
@@ -25,9 +25,7 @@ impl Scatter {
     pub fn of<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Scatter> {
         let (mut squares, mut freedom) = (0.0, 0);
         for group in groups {
-            let positive = group.iter().all(|value| *value > 0.0 && value.is_finite());
-            let logs: Vec<f64> = group.iter().map(|value| value.ln()).collect();
-            let logs = Summary::of(&logs).filter(|_| positive)?;
+            let logs = Summary::of(&logarithms(group)?)?;
             squares += logs.std_dev.powi(2) * (logs.n - 1) as f64;
             freedom += logs.n - 1;
         }

@@ -8,6 +8,7 @@
 //! make it wander. It finds the best cell of a surface without local maxima of that neighbourhood.
 
 use super::chance::Chance;
+use super::summary::mean;
 
 /// An axis of the grid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,10 +38,6 @@ pub const NEAR: f64 = 0.10;
 pub const MOST_NEAR: usize = 8;
 /// Fewest and most first cells.
 const FIRST: (usize, usize) = (4, 8);
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
-}
 
 impl Seen {
     /// Mean of what is bounded, as a share of its limit; 0 without a limit.

@@ -11,12 +11,11 @@
 //! (`max_sectors_kb`, the drive's transfer limit), or a stripe. It is located as far as the
 //! scatter allows: between all sizes where a line with a step fits the repeats.
 
-use serde::Serialize;
-
 use super::bootstrap::{Bootstrap, Interval, over_repeats};
 use super::least_squares::solve;
 use super::ratio::median;
 use super::scatter::Scatter;
+use super::summary::is_positive;
 
 /// Fewest sizes for a line.
 pub const FEWEST_SIZES: usize = 3;
@@ -39,7 +38,7 @@ pub struct Size {
 }
 
 /// The line, and how well it fits.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SizeModel {
     /// Fixed part of a request, seconds: t0, or 1 / X_max.
     pub fixed_s: f64,
@@ -67,7 +66,7 @@ pub struct SizeModel {
 }
 
 /// A step between two sizes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
     /// The last size that is shown to be before it.
     pub after_bytes: u64,
@@ -82,8 +81,7 @@ pub struct Step {
 }
 
 /// Why there is no such line.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NoLine {
     /// Fewer than [`FEWEST_SIZES`] different sizes, or a figure that is not positive.
     TooFewSizes,
@@ -96,11 +94,8 @@ pub enum NoLine {
 impl SizeModel {
     /// From latencies in seconds at depth 1.
     pub fn of_latencies(sizes: &[Size], seed: u64) -> Result<SizeModel, NoLine> {
-        let (mut bytes, mut times) = (Vec::new(), Vec::new());
-        for size in sizes {
-            bytes.push(size.bytes);
-            times.push(size.values.clone());
-        }
+        let parts = sizes.iter().map(|size| (size.bytes, size.values.clone()));
+        let (bytes, times): (Vec<u64>, Vec<Vec<f64>>) = parts.unzip();
         fit(&bytes, &times, seed)
     }
 
@@ -115,8 +110,7 @@ impl SizeModel {
 }
 
 fn fit(bytes: &[u64], times: &[Vec<f64>], seed: u64) -> Result<SizeModel, NoLine> {
-    let positive = |time: &f64| *time > 0.0 && time.is_finite();
-    let sound = times.iter().all(|times| !times.is_empty() && times.iter().all(positive));
+    let sound = times.iter().all(|times| !times.is_empty() && times.iter().all(is_positive));
     let mut different = bytes.to_vec();
     different.sort_unstable();
     different.dedup();
@@ -131,10 +125,9 @@ fn fit(bytes: &[u64], times: &[Vec<f64>], seed: u64) -> Result<SizeModel, NoLine
     if fixed_s <= 0.0 {
         return Err(NoLine::NoFixedPart);
     }
-    let residuals: Vec<(u64, f64)> = points
-        .iter()
-        .map(|(bytes, time)| (*bytes as u64, time / (fixed_s + bytes * per_byte) - 1.0))
-        .collect();
+    let residual = |(bytes, time): &(f64, f64)| time / (fixed_s + bytes * per_byte) - 1.0;
+    let residuals: Vec<(u64, f64)> =
+        points.iter().map(|point| (point.0 as u64, residual(point))).collect();
     let largest_residual = residuals.iter().map(|(_, residual)| residual.abs()).fold(0.0, f64::max);
     let is_one_line = largest_residual <= ONE_LINE_WITHIN;
     let scatter = Scatter::of(times.iter().map(Vec::as_slice)).filter(|_| !is_one_line);
@@ -205,7 +198,7 @@ fn intervals<const K: usize>(
     of.map(|of| {
         let values =
             lines.iter().map(|line| line.and_then(|(fixed, per_byte)| of(fixed, per_byte)));
-        over_repeats(values.collect(), fewest, bootstrap.level)
+        over_repeats(values.collect(), fewest)
     })
 }
 

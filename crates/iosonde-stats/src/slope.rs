@@ -9,8 +9,8 @@
 
 use serde::Serialize;
 
-/// The standard normal quantile that leaves 2.5 % above it.
-const NORMAL: f64 = 1.959_963_984_540_054;
+use super::quantile::NORMAL;
+use super::ratio::{median, sorted};
 
 /// A slope over several rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -31,10 +31,9 @@ impl Slope {
         if !rounds.iter().flatten().all(finite) {
             return None;
         }
-        let mut slopes: Vec<f64> = rounds.iter().flat_map(|round| pairs(round)).collect();
-        slopes.sort_by(f64::total_cmp);
+        let slopes = sorted(rounds.iter().flat_map(|round| pairs(round)));
         let variance: f64 = rounds.iter().map(|round| kendall_variance(round.len() as f64)).sum();
-        let median = super::ratio::median(&slopes)?;
+        let median = median(&slopes)?;
         Some(Slope { median, interval: interval(&slopes, variance), rounds: rounds.len() })
     }
 }

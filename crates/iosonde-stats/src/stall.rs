@@ -23,9 +23,7 @@
 //! unless it is a [standstill](is_standstill); so is one that lasts for more than a third of the
 //! series, in one piece or two.
 
-use serde::Serialize;
-
-use super::ratio::median;
+use super::ratio::{median, sorted};
 use super::summary::Summary;
 
 /// Fewest intervals of a series.
@@ -71,7 +69,7 @@ const FREEZE: f64 = 10.0;
 const NORMAL_30: f64 = 0.524;
 
 /// The stalls of a series.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stalls {
     /// How many there were, at least 1.
     pub count: usize,
@@ -224,12 +222,11 @@ fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
     let times = counts.chunk_by(|one, other| (*one < usual) == (*other < usual));
     let costs = times.filter(|time| time[0] < usual).map(|time| lost(time, usual));
     // Counts are whole numbers.
-    let mut costs: Vec<f64> = costs.filter(|cost| *cost > 1.0).collect();
+    let costs = sorted(costs.filter(|cost| *cost > 1.0));
     let reach = (costs.len().max(1) as f64).ln() + IN_95_OF_100;
     if costs.len() < FEWEST_TIMES {
         return reach;
     }
-    costs.sort_by(f64::total_cmp);
     let mut sum = 0.0;
     for (at, cost) in costs.iter().enumerate() {
         let most = sum / at.max(1) as f64 * reach;
@@ -285,8 +282,7 @@ fn even(
 
 /// All values but those in which nearly nothing was done, if these are the fewer ones; ascending.
 fn usual_ones(values: &[f64]) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let mut sorted = sorted(values.iter().copied());
     let frozen = FROZEN * ranked(&sorted, 0.75);
     let first = sorted.partition_point(|value| *value < frozen);
     if first as f64 <= (1.0 - REMAIN) * sorted.len() as f64 {

@@ -4,7 +4,7 @@
 //! the squared standard error of the remaining mean is smallest. At most half may be cut off: a
 //! minimum at that limit means that no steady state was reached.
 
-use super::summary::{Summary, autocorrelation_time};
+use super::summary::{Summary, autocorrelation_time, mean};
 
 /// Values averaged into one batch.
 pub const BATCH: usize = 5;
@@ -26,8 +26,7 @@ pub enum WarmUp {
 
 /// Applies MSER-5 (White; Spratt 1998) to per-interval values.
 pub fn mser5(series: &[f64]) -> WarmUp {
-    let batches: Vec<f64> =
-        series.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
+    let batches: Vec<f64> = series.chunks_exact(BATCH).map(mean).collect();
     let k = batches.len();
     if k < FEWEST_BATCHES {
         return WarmUp::TooShort;
@@ -36,7 +35,7 @@ pub fn mser5(series: &[f64]) -> WarmUp {
     let statistic = |cut: usize| {
         let rest = &batches[cut..];
         let n = rest.len() as f64;
-        let mean = rest.iter().sum::<f64>() / n;
+        let mean = mean(rest);
         rest.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n * n)
     };
     // Strictly smaller, so that a constant series keeps everything.
@@ -58,7 +57,6 @@ pub fn halves_apart(series: &[f64]) -> f64 {
         return 0.0;
     }
     let (first, second) = series.split_at(series.len() / 2);
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let difference = (mean(first) - mean(second)).abs();
     let error = error_of_mean(first).hypot(error_of_mean(second));
     if difference == 0.0 { 0.0 } else { difference / error }
@@ -66,7 +64,7 @@ pub fn halves_apart(series: &[f64]) -> f64 {
 
 fn error_of_mean(part: &[f64]) -> f64 {
     let n = part.len() as f64;
-    let (middle, mean) = ((n - 1.0) / 2.0, part.iter().sum::<f64>() / n);
+    let (middle, mean) = ((n - 1.0) / 2.0, mean(part));
     let places = || part.iter().enumerate().map(|(at, value)| (at as f64 - middle, value - mean));
     let slope = places().map(|(at, value)| at * value).sum::<f64>()
         / places().map(|(at, _)| at * at).sum::<f64>();

@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 
-use crate::summary::t_p;
+use crate::summary::{mean, t_p};
 
 /// Quantile 0.95 of Student's t distribution for 1 to 10 degrees of freedom.
 const T_95: [f64; 10] = [6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812];
@@ -37,7 +37,7 @@ impl Window {
         if n < 3 || !values.iter().all(|value| value.is_finite()) {
             return None;
         }
-        let mean = values.iter().sum::<f64>() / n as f64;
+        let mean = mean(values);
         let middle = (n - 1) as f64 / 2.0;
         let (mut products, mut squares) = (0.0, 0.0);
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -91,7 +91,6 @@ pub fn differ(before: &[f64], after: &[f64], level: f64) -> bool {
     if before.len() < 2 || after.is_empty() {
         return false;
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let squares = |values: &[f64]| -> f64 {
         let own = mean(values);
         values.iter().map(|value| (value - own).powi(2)).sum()

@@ -1,6 +1,7 @@
 //! Changes of level in a series: one, or several.
 
-use super::summary::Summary;
+use super::ratio::sorted;
+use super::summary::{Summary, mean};
 
 /// The best description of a series as two levels.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -98,7 +99,7 @@ pub fn levels(series: &[f64], shortest: usize, least: f64) -> Levels {
     let level = |(start, end): (usize, &usize)| Level {
         start,
         end: *end,
-        mean: series[start..*end].iter().sum::<f64>() / (end - start).max(1) as f64,
+        mean: mean(&series[start..*end]),
     };
     Levels { levels: starts.zip(&ends).map(level).collect(), explained: explained.min(1.0) }
 }
@@ -127,11 +128,9 @@ pub struct TwoModes {
 /// threshold selection method from gray-level histograms", IEEE Transactions on Systems, Man, and
 /// Cybernetics 9(1), 1979); `None` if they are all the same.
 pub fn two_modes(series: &[f64]) -> Option<TwoModes> {
-    let mut sorted = series.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(series.iter().copied());
     let sums = Sums::of(&sorted);
     let (at, gain) = sums.split(0, sorted.len(), 1).filter(|_| sums.variation > 0.0)?;
-    let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let is_high = |value: &f64| *value >= sorted[at];
     let stays = |high: bool| {
         let parts = series.chunk_by(|one, other| is_high(one) == is_high(other));

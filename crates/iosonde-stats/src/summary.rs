@@ -17,8 +17,7 @@ impl Summary {
         if values.is_empty() {
             return None;
         }
-        let n = values.len();
-        let mean = values.iter().sum::<f64>() / n as f64;
+        let (n, mean) = (values.len(), mean(values));
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let std_dev = if n > 1 { (squares / (n - 1) as f64).sqrt() } else { 0.0 };
         Some(Summary { n, mean, std_dev })
@@ -28,6 +27,21 @@ impl Summary {
     pub fn cv(&self) -> Option<f64> {
         (self.mean != 0.0).then(|| self.std_dev / self.mean.abs())
     }
+}
+
+/// Arithmetic mean; 0 of no values.
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Whether a figure has a logarithm.
+pub(crate) fn is_positive(value: &f64) -> bool {
+    *value > 0.0 && value.is_finite()
+}
+
+/// Logarithms of a sample; `None` if a value is not positive.
+pub(crate) fn logarithms(sample: &[f64]) -> Option<Vec<f64>> {
+    sample.iter().all(is_positive).then(|| sample.iter().map(|value| value.ln()).collect())
 }
 
 /// Probability that Student's t with these degrees of freedom is at least as far from 0 as `t`

@@ -11,11 +11,10 @@
 //! show in at most 5 % of cases; picking the best level by its noise is thereby accounted for. The
 //! interval of the fall must exclude 0 as well.
 
-use serde::Serialize;
-
 use super::bootstrap::{Bootstrap, Interval, over_repeats};
 use super::least_squares::solve;
-use super::ratio::median;
+use super::ratio::{greatest, median};
+use super::summary::is_positive;
 
 /// Fewest levels for three unknowns.
 pub const FEWEST_LEVELS: usize = 5;
@@ -30,7 +29,7 @@ const RESAMPLES: usize = 1_000;
 pub type Level = (f64, Vec<f64>);
 
 /// A fall of throughput after its peak.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fall {
     /// Level with the greatest median.
     pub peak: f64,
@@ -50,18 +49,14 @@ impl Fall {
 }
 
 /// The fitted law.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Usl {
     /// Throughput of one request at a time.
     pub gamma: f64,
     /// Contention.
     pub alpha: f64,
-    /// 95 % interval of alpha over the repeats.
-    pub alpha_interval: Interval,
-    /// Coherency.
+    /// Coherency; the lower end of its 95 % interval is above 0.
     pub beta: f64,
-    /// 95 % interval of beta; its lower end is above 0.
-    pub beta_interval: Interval,
     /// Depth of greatest throughput.
     pub optimum: f64,
     /// Its 95 % interval.
@@ -73,8 +68,7 @@ pub struct Usl {
 }
 
 /// Why the law is not fitted.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NoUsl {
     /// Fewer than [`FEWEST_LEVELS`] levels, fewer than two repeats at one, or a throughput that is
     /// not positive.
@@ -88,14 +82,13 @@ pub enum NoUsl {
 /// How far throughput falls after its peak. `None` if a level has fewer than two repeats, or one is
 /// not positive.
 pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
-    let positive = |rate: &f64| *rate > 0.0 && rate.is_finite();
-    let sound = |(_, rates): &Level| rates.len() >= 2 && rates.iter().all(positive);
+    let sound = |(_, rates): &Level| rates.len() >= 2 && rates.iter().all(is_positive);
     if levels.len() < 2 || !levels.iter().all(sound) {
         return None;
     }
     let levels = ascending(levels);
     let seen = medians(levels.iter().map(|(_, rates)| rates.as_slice()))?;
-    let peak = peak(&seen)?;
+    let peak = greatest(&seen)?;
     let last = levels.len() - 1;
     let bootstrap = Bootstrap::new(seed).resamples(RESAMPLES);
     let ends = [levels[peak].1.as_slice(), levels[last].1.as_slice()];
@@ -103,7 +96,6 @@ pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
     let interval = over_repeats(
         bootstrap.replicates(&ends, |drawn| Some(1.0 - median(&drawn[1])? / median(&drawn[0])?)),
         ends.iter().map(|rates| rates.len()).min()?,
-        bootstrap.level,
     )?;
     // The same noise around the nearest curve that only rises. Residuals around the median of r
     // values are too small by about sqrt(1 - 1/r).
@@ -150,19 +142,16 @@ pub fn usl(levels: &[Level], seed: u64) -> Result<Usl, NoUsl> {
     let fewest = groups.iter().map(|rates| rates.len()).min().unwrap_or(0);
     let interval = |of: &dyn Fn(&Law) -> Option<f64>| {
         let values = laws.iter().map(|law| law.as_ref().and_then(of)).collect();
-        over_repeats(values, fewest, bootstrap.level).ok_or(NoUsl::NoOptimum)
+        over_repeats(values, fewest).ok_or(NoUsl::NoOptimum)
     };
-    let beta_interval = interval(&|law| Some(law.beta))?;
-    if beta_interval.low <= 0.0 {
+    if interval(&|law| Some(law.beta))?.low <= 0.0 {
         return Err(NoUsl::NoOptimum);
     }
     let residual = |(n, seen): (&f64, &f64)| (*n, seen / law.rate(*n) - 1.0);
     Ok(Usl {
         gamma: law.gamma,
         alpha: law.alpha,
-        alpha_interval: interval(&|law| Some(law.alpha))?,
         beta: law.beta,
-        beta_interval,
         optimum,
         optimum_interval: interval(&Law::optimum)?,
         residuals: depths.iter().zip(&seen).map(residual).collect(),
@@ -172,11 +161,6 @@ pub fn usl(levels: &[Level], seed: u64) -> Result<Usl, NoUsl> {
 
 fn medians<'a>(levels: impl Iterator<Item = &'a [f64]>) -> Option<Vec<f64>> {
     levels.map(median).collect()
-}
-
-/// Index of the greatest, the first of equals.
-fn peak(rates: &[f64]) -> Option<usize> {
-    (0..rates.len()).rev().max_by(|a, b| rates[*a].total_cmp(&rates[*b]))
 }
 
 /// The nearest sequence that never falls: neighbours that fall are pooled (Ayer et al. 1955).
@@ -256,7 +240,7 @@ impl Law {
         let mut sum = 0.0;
         for (n, rate) in depths.iter().zip(rates) {
             let fitted = self.rate(*n);
-            if !(fitted > 0.0 && fitted.is_finite()) {
+            if !is_positive(&fitted) {
                 return None;
             }
             sum += (rate / fitted).ln().powi(2);
