@@ -10,14 +10,14 @@
 //!
 //! If a pair of factors explains more than 10 %, main effects mislead: the effect of one depends on
 //! the other, and the table of both is the result. If cells are missing or have unequal repeats
-//! there are no shares, only level means.
+//! there are no shares.
 
 use std::collections::BTreeMap;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::chance::Chance;
-use super::summary::t_with_p;
+use super::summary::{mean, t_with_p};
 
 /// Share of a pair of factors at or above which their effects depend on each other.
 pub const DEPENDS_FROM: f64 = 0.10;
@@ -31,17 +31,6 @@ pub struct Trial {
     pub levels: Vec<usize>,
     /// The figure, positive.
     pub value: f64,
-}
-
-/// The effect of each factor.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Factors {
-    /// For each factor, the geometric mean at each of its levels; `None` at a level without trials.
-    pub level_means: Vec<Vec<Option<f64>>>,
-    /// How much of the variation each factor and each pair explains, or why that is not reported.
-    /// In JSON the shares, or `refused` with the reason.
-    #[serde(serialize_with = "shares_or_reason")]
-    pub shares: Result<Shares, NoShares>,
 }
 
 /// How the variation of log y is divided.
@@ -88,8 +77,7 @@ pub struct Dependent {
 }
 
 /// Why there are no shares.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NoShares {
     /// Fewer than two levels of a factor, or no factor.
     TooFewLevels,
@@ -105,41 +93,11 @@ pub enum NoShares {
     NoVariation,
 }
 
-fn shares_or_reason<S: Serializer>(
-    shares: &Result<Shares, NoShares>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    #[derive(Serialize)]
-    struct Refusal {
-        refused: NoShares,
-    }
-    match shares {
-        Ok(shares) => shares.serialize(to),
-        Err(refused) => Refusal { refused: *refused }.serialize(to),
-    }
-}
-
 /// Divides the variation of trials among factors with so many `levels` each. Indexes beyond these
 /// make the design incomplete.
-pub fn factors(levels: &[usize], trials: &[Trial], seed: u64) -> Factors {
+pub fn factors(levels: &[usize], trials: &[Trial], seed: u64) -> Result<Shares, NoShares> {
     let logs: Vec<f64> = trials.iter().map(|trial| trial.value.ln()).collect();
-    let level_means = (0..levels.len()).map(|factor| {
-        let at = |level: usize| {
-            let here = trials.iter().zip(&logs);
-            let here = here.filter(|(trial, _)| trial.levels.get(factor) == Some(&level));
-            mean(here.map(|(_, log)| *log)).map(f64::exp).filter(|mean| mean.is_finite())
-        };
-        (0..levels[factor]).map(at).collect()
-    });
-    Factors { level_means: level_means.collect(), shares: shares(levels, trials, &logs, seed) }
-}
-
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (sum, count) = values.fold((0.0, 0usize), |(sum, count), value| (sum + value, count + 1));
-    (count > 0).then(|| sum / count as f64)
-}
-
-fn shares(levels: &[usize], trials: &[Trial], logs: &[f64], seed: u64) -> Result<Shares, NoShares> {
+    let logs = logs.as_slice();
     if levels.is_empty() || levels.iter().any(|count| *count < 2) {
         return Err(NoShares::TooFewLevels);
     }
@@ -149,7 +107,7 @@ fn shares(levels: &[usize], trials: &[Trial], logs: &[f64], seed: u64) -> Result
     let repeats = repeats(levels, trials)?;
     let design = Design { levels, trials };
     let cells = design.fitted(logs, &(0..levels.len()).collect::<Vec<_>>());
-    let grand = mean(logs.iter().copied()).ok_or(NoShares::MissingCells)?;
+    let grand = mean(logs);
     let squares =
         |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>();
     let total = squares(&mut logs.iter().map(|log| log - grand));
@@ -356,8 +314,7 @@ mod tests {
             sign = -sign;
             (3.0 * a + b + 0.5 * a * b + 0.1 * sign).exp()
         });
-        let factors = factors(&[2, 2], &trials, 1);
-        let shares = factors.shares.unwrap();
+        let shares = factors(&[2, 2], &trials, 1).unwrap();
         let (error, total) = (8.0 * 0.01, 8.0 * (9.0 + 1.0 + 0.25 + 0.01));
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
         close(term(&shares, &[0]).share, 72.0 / total);
@@ -368,10 +325,9 @@ mod tests {
         let mean_error = error / 4.0;
         close(term(&shares, &[1]).omega_squared, (8.0 - mean_error) / (total + mean_error));
         close(term(&shares, &[0]).range.unwrap(), 6f64.exp());
-        close(factors.level_means[1][1].unwrap(), 1f64.exp());
         // Exact figures: no effect gives 0, even without error.
         let exact = design(&[2, 2], 2, |levels| [1.0, 2.0][levels[0]]);
-        let exact = super::factors(&[2, 2], &exact, 1).shares.unwrap();
+        let exact = factors(&[2, 2], &exact, 1).unwrap();
         assert_eq!((term(&exact, &[1]).p, term(&exact, &[0]).share), (1.0, 1.0));
         assert_eq!(shares.terms[0].factors, [0]);
         assert_eq!(shares.dependent, []);
@@ -383,7 +339,7 @@ mod tests {
         let trials = design(&[4, 3, 2], 3, |levels| {
             1_000.0 * 2f64.powi(levels[0] as i32) * (0.1 * chance.normal()).exp()
         });
-        let shares = factors(&[4, 3, 2], &trials, 1).shares.unwrap();
+        let shares = factors(&[4, 3, 2], &trials, 1).unwrap();
         let real = term(&shares, &[0]);
         assert!(real.share > 0.95 && real.p <= 0.001 && real.freedom == 3, "{real:?}");
         assert!(term(&shares, &[1]).omega_squared.abs() < 0.01);
@@ -399,7 +355,7 @@ mod tests {
             // Besides a strong factor, which must not disturb the others.
             let trials =
                 design(&[2, 3], 3, |levels| (5.0 * levels[0] as f64 + 0.2 * chance.normal()).exp());
-            let shares = factors(&[2, 3], &trials, seed).shares.unwrap();
+            let shares = factors(&[2, 3], &trials, seed).unwrap();
             single += usize::from(term(&shares, &[1]).p <= 0.05);
             pair += usize::from(term(&shares, &[0, 1]).p <= 0.05);
         }
@@ -415,7 +371,7 @@ mod tests {
                 let mut chance = Chance::new(*seed);
                 let trials =
                     design(&[3, 2], 3, |levels| truth[levels[0]] * (0.1 * chance.normal()).exp());
-                let shares = factors(&[3, 2], &trials, 1).shares.unwrap();
+                let shares = factors(&[3, 2], &trials, 1).unwrap();
                 let (low, high) = term(&shares, &[0]).range_interval.unwrap();
                 (low..=high).contains(&ratio)
             });
@@ -435,7 +391,7 @@ mod tests {
             let helped = if levels == [1, 1] { 8.0 } else { 1.0 };
             100.0 * helped * (0.02 * chance.normal()).exp()
         });
-        let shares = factors(&[2, 2], &trials, 1).shares.unwrap();
+        let shares = factors(&[2, 2], &trials, 1).unwrap();
         assert_eq!(shares.dependent.len(), 1);
         let dependent = &shares.dependent[0];
         assert_eq!(dependent.factors, [0, 1]);
@@ -450,24 +406,19 @@ mod tests {
             let parity = levels.iter().sum::<usize>() % 2;
             (parity as f64 + 0.01 * chance.normal()).exp()
         });
-        let shares = factors(&[2, 2, 2], &trials, 1).shares.unwrap();
+        let shares = factors(&[2, 2, 2], &trials, 1).unwrap();
         assert!(shares.higher > 0.99, "{shares:?}");
     }
 
     #[test]
-    fn designs_without_shares_keep_their_level_means() {
+    fn designs_without_shares_say_why() {
         let full = design(&[2, 2], 2, |levels| [100.0, 400.0][levels[0]]);
         let of = |trials: &[Trial]| factors(&[2, 2], trials, 1);
-        let unequal = of(&full[..7]);
-        assert_eq!(unequal.shares, Err(NoShares::UnequalRepeats));
-        let text = serde_json::to_value(&unequal).unwrap();
-        assert_eq!(text["shares"]["refused"], "unequal_repeats");
-        assert!((unequal.level_means[0][1].unwrap() / 400.0 - 1.0).abs() < 1e-9);
-        assert_eq!(of(&full[..6]).shares, Err(NoShares::MissingCells));
-        assert_eq!(of(&full[..2]).level_means[1][1], None);
-        assert_eq!(of(&design(&[2, 2], 1, |_| 1.0)).shares, Err(NoShares::NoRepeats));
-        assert_eq!(of(&design(&[2, 2], 2, |_| 1.0)).shares, Err(NoShares::NoVariation));
-        assert_eq!(of(&design(&[2, 2], 2, |_| 0.0)).shares, Err(NoShares::NotPositive));
-        assert_eq!(factors(&[1], &design(&[1], 2, |_| 1.0), 1).shares, Err(NoShares::TooFewLevels));
+        assert_eq!(of(&full[..7]), Err(NoShares::UnequalRepeats));
+        assert_eq!(of(&full[..6]), Err(NoShares::MissingCells));
+        assert_eq!(of(&design(&[2, 2], 1, |_| 1.0)), Err(NoShares::NoRepeats));
+        assert_eq!(of(&design(&[2, 2], 2, |_| 1.0)), Err(NoShares::NoVariation));
+        assert_eq!(of(&design(&[2, 2], 2, |_| 0.0)), Err(NoShares::NotPositive));
+        assert_eq!(factors(&[1], &design(&[1], 2, |_| 1.0), 1), Err(NoShares::TooFewLevels));
     }
 }

@@ -36,8 +36,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         trials.extend(values.into_iter().map(|value| Trial { levels: levels.clone(), value }));
     }
     let counts: Vec<usize> = labels.iter().map(Vec::len).collect();
-    let found = factors(&counts, &trials, mix(facts.laid_out.order_seed));
-    let shares = match &found.shares {
+    let shares = match factors(&counts, &trials, mix(facts.laid_out.order_seed)) {
         Ok(shares) => shares,
         Err(reason) => return nothing(&refused(*reason)),
     };
