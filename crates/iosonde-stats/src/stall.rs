@@ -107,18 +107,9 @@ impl Due {
 }
 
 /// Finds the stalls in counts of intervals of `width_ns`; `None` if there are none, if the series
-/// is too short, or too uneven at every width.
-pub fn stalls(counts: &[u64], width_ns: u64) -> Option<Stalls> {
-    in_either_width(counts, width_ns, None)
-}
-
-/// The same of what was done of operations that are due at times of their own: what is made up for
-/// after a stall does not count.
-pub fn stalls_of_due(counts: &[u64], width_ns: u64, due: Due) -> Option<Stalls> {
-    in_either_width(counts, width_ns, Some(due))
-}
-
-fn in_either_width(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<Stalls> {
+/// is too short, or too uneven at every width. Of operations that are `due` at times of their own,
+/// what is made up for after a stall does not count.
+pub fn stalls(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<Stalls> {
     let narrow = of(counts, width_ns, due, EVEN);
     let wide = of(counts, width_ns, due, (1.0 - FAR_BELOW) / DEVIATIONS);
     let seen_ns = narrow.map_or(0.0, |narrow| narrow.lost_ns);
@@ -341,17 +332,17 @@ mod tests {
     fn a_freeze_a_slow_time_and_short_stalls_are_found_with_their_length() {
         for seed in 1..50 {
             let freeze = series(seed, |at| if (400..500).contains(&at) { 0.0 } else { 1.0 });
-            let found = stalls(&freeze, TEN_MS).unwrap();
+            let found = stalls(&freeze, TEN_MS, None).unwrap();
             assert_eq!(found.count, 1);
             assert!((found.lost_ns / 1e9 - 1.0).abs() < 0.05, "{found:?}");
             assert!(found.longest_ns.abs_diff(1_000_000_000) <= found.width_ns, "{found:?}");
             assert!((found.with / 3_550.0 - 1.0).abs() < 0.03, "{found:?}");
             assert!((found.without / 3_950.0 - 1.0).abs() < 0.03, "{found:?}");
             let slow = series(seed, |at| if (400..600).contains(&at) { 0.1 } else { 1.0 });
-            let found = stalls(&slow, TEN_MS).unwrap();
+            let found = stalls(&slow, TEN_MS, None).unwrap();
             assert!((found.lost_ns / 1.8e9 - 1.0).abs() < 0.05, "{found:?}");
             let short = series(seed, |at| if at % 100 >= 95 { 0.0 } else { 1.0 });
-            let found = stalls(&short, TEN_MS).unwrap();
+            let found = stalls(&short, TEN_MS, None).unwrap();
             assert!((9..=10).contains(&found.count), "{found:?}");
             assert!((found.lost_ns / 0.5e9 - 1.0).abs() < 0.25, "{found:?}");
         }
@@ -371,14 +362,14 @@ mod tests {
         ];
         for (number, factor) in factors.iter().enumerate() {
             for seed in 1..50 {
-                let found = stalls(&series(seed, factor), TEN_MS);
+                let found = stalls(&series(seed, factor), TEN_MS, None);
                 // A single interval of a thousand may be far below by chance.
                 let lost_ns = found.map_or(0.0, |found| found.lost_ns);
                 assert!(lost_ns < 5e7, "{number}, seed {seed}: {found:?}");
             }
         }
-        assert_eq!(stalls(&[0; 1_000], TEN_MS), None);
-        assert_eq!(stalls(&[100; 19], TEN_MS), None);
+        assert_eq!(stalls(&[0; 1_000], TEN_MS, None), None);
+        assert_eq!(stalls(&[100; 19], TEN_MS, None), None);
     }
 
     #[test]
@@ -390,7 +381,7 @@ mod tests {
                 let usual = if at.is_multiple_of(2) { 1.25 } else { 0.75 };
                 usual / if is_slow(at) { 3.0 } else { 1.0 }
             };
-            let found = stalls(&series(seed, noisy), TEN_MS).unwrap();
+            let found = stalls(&series(seed, noisy), TEN_MS, None).unwrap();
             assert_eq!(found.count, 3, "{found:?}");
             assert!((found.without / 3_950.0 - 1.0).abs() < 0.03, "{found:?}");
         }
@@ -403,14 +394,14 @@ mod tests {
             let freezes: [fn(usize) -> bool; 2] = [|at| at % 300 >= 200, |at| at % 10 >= 7];
             for is_frozen in freezes {
                 let values = series(seed, |at| if is_frozen(at) { 0.0 } else { 1.0 });
-                let found = stalls(&values, TEN_MS).unwrap();
+                let found = stalls(&values, TEN_MS, None).unwrap();
                 assert!((found.lost_ns / 3e9 - 1.0).abs() < 0.15, "{found:?}");
                 assert!((found.without / 3_950.0 - 1.0).abs() < 0.05, "{found:?}");
             }
         }
         for every in [2, 5, 10, 20] {
             let values: Vec<u64> = (0..1_000).map(|at| u64::from(at % every == 0)).collect();
-            assert_eq!(stalls(&values, TEN_MS), None, "{every}");
+            assert_eq!(stalls(&values, TEN_MS, None), None, "{every}");
         }
     }
 
@@ -446,7 +437,8 @@ mod tests {
             (0..1_000).map(burst).map(|is_burst| u64::from(is_burst) * 4).collect()
         };
         let found = |frozen: std::ops::Range<usize>| {
-            let seeds = (1..=200).filter_map(|seed| stalls(&bursts(seed, frozen.clone()), TEN_MS));
+            let seeds =
+                (1..=200).filter_map(|seed| stalls(&bursts(seed, frozen.clone()), TEN_MS, None));
             seeds.filter(|found| found.longest_ns >= 1_500_000_000).count()
         };
         let (hits, false_ones) = (found(500..750), found(0..0));
@@ -476,10 +468,10 @@ mod tests {
     fn a_busy_constant_server_does_not_stall_where_nothing_is_due() {
         let due = Due { per_s: 450.0, dispersion: 1.0 };
         for seed in 1..50 {
-            let found = stalls_of_due(&constant_server(seed, 0.0..0.0), TEN_MS, due);
+            let found = stalls(&constant_server(seed, 0.0..0.0), TEN_MS, Some(due));
             assert_eq!(found, None, "seed {seed}");
             let frozen = constant_server(seed, 2.0..3.0);
-            let found = stalls_of_due(&frozen, TEN_MS, due).unwrap();
+            let found = stalls(&frozen, TEN_MS, Some(due)).unwrap();
             assert!(found.longest_ns.abs_diff(1_000_000_000) <= 2 * found.width_ns, "{found:?}");
         }
     }
@@ -513,17 +505,17 @@ mod tests {
         };
         let counts: Vec<u64> = (0..6_000).map(freeze).collect();
         let due = Due { per_s: 1_000.0, dispersion: 0.0 };
-        assert_eq!(stalls_of_due(&counts, TEN_MS, due).unwrap().count, 60);
+        assert_eq!(stalls(&counts, TEN_MS, Some(due)).unwrap().count, 60);
     }
 
     #[test]
     fn requests_that_take_long_on_one_server_are_no_stalls_and_a_freeze_of_it_is_one() {
         let due = Due { per_s: 600.0, dispersion: 0.0 };
         for seed in 1..100 {
-            let found = stalls_of_due(&scattered_server(seed, 0.0..0.0), TEN_MS, due);
+            let found = stalls(&scattered_server(seed, 0.0..0.0), TEN_MS, Some(due));
             assert_eq!(found, None, "seed {seed}");
             let frozen = scattered_server(seed, 2.0..2.3);
-            let found = stalls_of_due(&frozen, TEN_MS, due).unwrap();
+            let found = stalls(&frozen, TEN_MS, Some(due)).unwrap();
             assert_eq!(found.count, 1, "{found:?}");
         }
     }
@@ -533,7 +525,7 @@ mod tests {
         let due = Due { per_s: 4_000.0, dispersion: 1.0 };
         let found = (1..50).filter(|seed| {
             let slow = series(*seed, |at| if (400..600).contains(&at) { 0.5 } else { 1.0 });
-            let found = stalls_of_due(&slow, TEN_MS, due);
+            let found = stalls(&slow, TEN_MS, Some(due));
             found.is_some_and(|found| found.longest_ns > 1_500_000_000)
         });
         assert!(found.count() > 45);
@@ -542,6 +534,6 @@ mod tests {
     #[test]
     fn a_device_that_has_gone_is_a_stall_though_it_never_came_back() {
         let gone = series(1, |at| if at >= 800 { 0.0 } else { 1.0 });
-        assert_eq!(stalls(&gone, TEN_MS).map(|found| found.count), Some(1));
+        assert_eq!(stalls(&gone, TEN_MS, None).map(|found| found.count), Some(1));
     }
 }

@@ -45,24 +45,22 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     let widest_clump_ns =
         if due.is_none() { CLUMPS * series::latency(run).quantile(0.5).unwrap_or(0) } else { 0 };
     let Series { width_ns, ops, .. } = finest.at_least(widest_clump_ns);
-    let stalls = match due {
-        Some(due) => {
-            let done: u64 = ops.iter().sum();
-            let with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
-            let unfilled = usize::try_from(filling_ns(run).div_ceil(width_ns.max(1))).ok()?;
-            let ops = ops.get(unfilled..)?;
-            let found = greater(
-                stall::stalls_of_due(ops, width_ns, due),
-                stall::freezes(ops, width_ns, Some(due), longest_idle_ns(due)),
-            )?;
-            let first_ns = found.first_ns + unfilled as u64 * width_ns;
-            Stalls { with, without: due.per_s, first_ns, ..found }
-        }
-        None => greater(
-            stall::stalls(&ops, width_ns),
-            stall::freezes(&ops, width_ns, None, FREEZE_NS.max(MEDIANS * slowest_median_ns(run))),
-        )?,
+    let (unfilled_ns, shortest_ns) = match due {
+        Some(due) => (filling_ns(run), longest_idle_ns(due)),
+        None => (0, FREEZE_NS.max(MEDIANS * slowest_median_ns(run))),
     };
+    let unfilled = usize::try_from(unfilled_ns.div_ceil(width_ns.max(1))).ok()?;
+    let filled = ops.get(unfilled..)?;
+    let found = greater(
+        stall::stalls(filled, width_ns, due),
+        stall::freezes(filled, width_ns, due, shortest_ns),
+    )?;
+    let stalls = due.map_or(found, |due| {
+        let done: u64 = ops.iter().sum();
+        let with = done as f64 * 1e9 / (ops.len() as f64 * width_ns as f64);
+        let first_ns = found.first_ns + unfilled as u64 * width_ns;
+        Stalls { with, without: due.per_s, first_ns, ..found }
+    });
     let is_material = stalls.lost_ns >= STALLED_FROM * run.measured_ns as f64
         || stalls.longest_ns >= LONG_STALL_NS;
     let is_level = |modes: TwoModes| modes.low >= LEVEL_FROM * modes.high;
