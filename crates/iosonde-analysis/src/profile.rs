@@ -29,7 +29,7 @@ pub use course::{CourseFigures, Heat};
 pub use depth::DepthFigures;
 pub use machine::{CacheFigures, CallFigures, CounterFigures, MachineFigures};
 pub use places::PlaceFigures;
-pub use spread::{Latency, Percentile, Spread};
+pub use spread::{Latency, Spread};
 pub use syncs::{PartFigures, SyncFigures, SyncPart};
 pub use traffic::{ClassFigures, FlagFigures, OpFigures, Side};
 pub use waits::WaitFigures;

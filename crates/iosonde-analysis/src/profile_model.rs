@@ -25,6 +25,7 @@ use iosonde_model::record::profile::{Class, Method, Op, ProfileRun, Subject};
 use iosonde_model::spec::{Access, Draw, Pace, Role, Rw, Sizes, Threads, Workload};
 use iosonde_model::units::{bytes, count};
 
+use iosonde_stats::quantile::at_rank;
 /// A profile as a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Modelled {
@@ -277,12 +278,8 @@ fn depth(run: &ProfileRun, row: &Row, rows: &[Row]) -> u32 {
 /// The 95th percentile of the depth found by arrivals, the new request included.
 fn on_arrival(arrivals: &[(u32, u64)]) -> u64 {
     let all: u64 = arrivals.iter().map(|(_, requests)| requests).sum();
-    let mut seen = 0;
-    let level = arrivals.iter().find(|(_, requests)| {
-        seen += requests;
-        seen as f64 >= 0.95 * all as f64
-    });
-    level.map_or(0, |(level, _)| u64::from(*level) + 1)
+    let level = at_rank(arrivals.iter().copied(), (0.95 * all as f64).ceil() as u64);
+    level.map_or(0, |level| u64::from(level) + 1)
 }
 
 fn remark(run: &ProfileRun, row: &Row) -> String {

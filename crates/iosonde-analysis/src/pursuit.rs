@@ -7,6 +7,7 @@ use iosonde_model::record::ControlledRun;
 use iosonde_model::record::controlled::{Bound, Judgement, Phase, Pursued};
 use iosonde_model::record::run::Run;
 use iosonde_stats::dependent::Loop;
+use iosonde_stats::quantile::at_rank;
 use iosonde_stats::sequential::{Bin, Verdict, design_effect, fewest_for_a_pass, wald};
 use iosonde_stats::summary::{Summary, autocorrelation_time};
 use iosonde_stats::{Histogram, Quantile};
@@ -171,15 +172,8 @@ fn rate_error(rates: &[f64]) -> Option<f64> {
 /// The depth at or below which half of the window's time was spent.
 fn median_depth(controlled: &ControlledRun) -> u32 {
     let total: u64 = controlled.window_depths.values().sum();
-    let mut before = 0;
-    let reaches_half = |spent: &u64| {
-        before += spent;
-        2 * before >= total
-    };
-    let mut spent = controlled.window_depths.iter();
-    let mut reaches_half = reaches_half;
-    let at = spent.find(|(_, spent)| reaches_half(spent)).map(|(depth, _)| *depth);
-    at.unwrap_or(controlled.depth)
+    let spent = controlled.window_depths.iter().map(|(depth, ns)| (*depth, *ns));
+    at_rank(spent, total.div_ceil(2)).unwrap_or(controlled.depth)
 }
 
 fn depth_range(controlled: &ControlledRun, met: bool) -> (u32, u32) {

@@ -130,9 +130,7 @@ impl Bootstrap {
         let seen = statistic(&owned(groups))?;
         let replicates = sorted(self.replicates(groups, statistic))?;
         if groups.iter().any(|group| group.len() < BCA_FROM) {
-            let (low, high) = ends(&replicates, self.level, 0.0, 0.0)?;
-            let level = Some(self.level);
-            return Some(Interval { low, high, level, method: Method::Percentile });
+            return percentiles(&replicates);
         }
         let bias = normal::quantile(share_below(&replicates, seen));
         let acceleration = acceleration(groups, &statistic)?;
@@ -199,8 +197,12 @@ pub fn over_repeats(replicates: Vec<Option<f64>>, fewest: usize) -> Option<Inter
         let (low, high) = (*sorted.first()?, *sorted.last()?);
         return Some(Interval { low, high, level: None, method: Method::Range });
     }
-    let (low, high) = ends(&sorted, level, 0.0, 0.0)?;
-    Some(Interval { low, high, level: Some(level), method: Method::Percentile })
+    percentiles(&sorted)
+}
+
+fn percentiles(sorted: &[f64]) -> Option<Interval> {
+    let (low, high) = ends(sorted, 0.0, 0.0)?;
+    Some(Interval { low, high, level: Some(LEVEL), method: Method::Percentile })
 }
 
 /// The 95 % interval of the arithmetic mean of a positive metric that is about log-normal: Cox's,

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::quantile::at_rank;
+
 /// Bits that choose a bucket within an octave.
 const SUB_BITS: u32 = 7;
 /// Buckets per octave.
@@ -278,12 +280,7 @@ impl Histogram {
 
     /// The bucket that holds the value of this rank; `None` if no bucket does.
     pub fn bucket_of_rank(&self, rank: u64) -> Option<u32> {
-        let mut seen = 0;
-        let reaches = |count: &u64| {
-            seen += count;
-            seen >= rank
-        };
-        self.counts.iter().position(reaches).and_then(|index| u32::try_from(index).ok())
+        at_rank((0u32..).zip(self.counts.iter().copied()), rank)
     }
 
     /// The value in ns below or at which a fraction `q` of the values lies: the middle of its

@@ -156,6 +156,16 @@ fn is_wide((low, high): (u64, u64)) -> bool {
     high > 2 * low.max(1)
 }
 
+/// The value at a rank, counted from 1, among ascending values with their numbers.
+pub fn at_rank<T>(values: impl IntoIterator<Item = (T, u64)>, rank: u64) -> Option<T> {
+    let mut seen = 0;
+    let mut reaches = |number: u64| {
+        seen += number;
+        seen >= rank
+    };
+    values.into_iter().find(|(_, number)| reaches(*number)).map(|(value, _)| value)
+}
+
 /// Shares of the values below the two ends of the 95 % interval for the quantile `q` of `n`
 /// independent samples; `None` if `n` is too small for one.
 pub fn shares_below(n: u64, q: f64) -> Option<(f64, f64)> {

@@ -4,6 +4,7 @@ use super::observed::{Course, Known, Moved, Observed, Touched, WAYS};
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::{bytes, count};
 use iosonde_stats::distance::{Weighted, kolmogorov_smirnov, likeness, total_variation};
+use iosonde_stats::quantile::at_rank;
 
 /// Fewest syncs or flushes, of the side with more, for a rate: a few at the end of a program or a
 /// replay are no property of the load.
@@ -71,12 +72,7 @@ fn median(of: &Weighted) -> u64 {
     let mut steps = of.to_vec();
     steps.sort_unstable();
     let half = steps.iter().map(|(_, weight)| weight).sum::<u64>().div_ceil(2);
-    let mut seen = 0;
-    let found = steps.iter().find(|(_, weight)| {
-        seen += weight;
-        seen >= half
-    });
-    found.map_or(0, |(value, _)| *value)
+    at_rank(steps, half).unwrap_or(0)
 }
 
 fn ks(one: &Weighted, other: &Weighted) -> Known<f64> {

@@ -6,6 +6,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::document;
+use iosonde_stats::quantile::at_rank;
 use iosonde_stats::{Histogram, Quantile};
 
 /// The quantiles of every distribution of a profile.
@@ -69,16 +70,7 @@ pub struct Spread {
     /// Largest.
     pub max: Option<f64>,
     /// [`QUANTILES`].
-    pub percentiles: Vec<Percentile>,
-}
-
-/// One percentile of a [`Spread`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Percentile {
-    /// Which quantile, `0..1`.
-    pub q: f64,
-    /// Nearest-rank value; `None` if there are no values.
-    pub value: Option<f64>,
+    pub percentiles: Vec<(f64, Option<f64>)>,
 }
 
 impl Spread {
@@ -87,13 +79,12 @@ impl Spread {
         let known: Vec<(f64, u64)> = pairs.iter().copied().filter(|(_, w)| *w > 0).collect();
         let total: u64 = known.iter().map(|(_, weight)| weight).sum();
         let sum: f64 = known.iter().map(|(value, weight)| value * *weight as f64).sum();
-        let percentile = |q: f64| Percentile { q, value: nearest_rank(&known, total, q) };
         Spread {
             count,
             mean: (total > 0).then(|| sum / total as f64),
             min: known.first().map(|(value, _)| *value),
             max: known.last().map(|(value, _)| *value),
-            percentiles: QUANTILES.iter().map(|q| percentile(*q)).collect(),
+            percentiles: QUANTILES.map(|q| (q, nearest_rank(&known, total, q))).into(),
         }
     }
 
@@ -106,8 +97,8 @@ impl Spread {
 
     /// The value of one of [`QUANTILES`], if it is known.
     pub fn at(&self, q: f64) -> Option<f64> {
-        let found = self.percentiles.iter().find(|each| (each.q - q).abs() < 1e-9);
-        found.and_then(|each| each.value)
+        let found = self.percentiles.iter().find(|(each, _)| (each - q).abs() < 1e-9);
+        found.and_then(|(_, value)| *value)
     }
 }
 
@@ -128,12 +119,7 @@ impl Serialize for Spread {
 
 fn nearest_rank(pairs: &[(f64, u64)], total: u64, q: f64) -> Option<f64> {
     let rank = ((q * total as f64 - 1e-9).ceil() as u64).clamp(1, total.max(1));
-    let mut seen = 0;
-    let reaches = |pair: &&(f64, u64)| {
-        seen += pair.1;
-        seen >= rank
-    };
-    pairs.iter().find(reaches).map(|(value, _)| *value)
+    at_rank(pairs.iter().copied(), rank)
 }
 
 #[cfg(test)]

@@ -73,12 +73,12 @@ pub(super) fn spread_row(
     spread: &Spread,
     formatted: impl Fn(f64) -> String,
 ) {
-    if spread.percentiles.iter().all(|each| each.value.is_none()) {
+    if spread.percentiles.iter().all(|(_, value)| value.is_none()) {
         let known = spread.mean.zip(spread.max);
         let known = known.map(|(mean, max)| (formatted(mean), formatted(max)));
         return too_few(out, label, known, spread.count);
     }
-    let cells = spread.percentiles.iter().map(|each| (each.q, each.value.map(&formatted)));
+    let cells = spread.percentiles.iter().map(|(q, value)| (*q, value.map(&formatted)));
     row(out, label, cells, spread.max.map(&formatted))
 }
 
