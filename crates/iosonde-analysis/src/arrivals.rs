@@ -154,13 +154,9 @@ fn verdict(
     if falls_short || ((grows || remains || rises) && !recurs()) {
         return ArrivalVerdict::Unsustainable;
     }
-    let (mut lag, mut response) = (Histogram::new(), Histogram::new());
-    for job in open.iter().map(|at| &run.jobs[*at]) {
-        for direction in [&job.read, &job.write, &job.trim] {
-            lag.merge(&direction.lag);
-            response.merge(&direction.response);
-        }
-    }
+    let directions = || open.iter().flat_map(|at| series::of_data(&run.jobs[*at]));
+    let lag = Histogram::of_all(directions().map(|direction| &direction.lag));
+    let response = Histogram::of_all(directions().map(|direction| &direction.response));
     let own_lag = (figures.queued as f64) < OWN_LAG_BELOW * due;
     let median = response.quantile(0.5).unwrap_or(0) as f64;
     if own_lag && lag.quantile(0.99).is_some_and(|lag| lag as f64 > LAG_SHARE * median) {

@@ -157,8 +157,7 @@ impl TrialFigures {
         } else {
             Standing::LowConfidence(doubts.join(", "))
         };
-        let mut latency = Histogram::new();
-        for direction in series::directions(run) {
+        let latency = Histogram::of_all(series::directions(run).map(|direction| {
             let open = direction.response.count() > 0;
             latency.merge(if open { &direction.response } else { &direction.latency });
         }

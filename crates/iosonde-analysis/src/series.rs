@@ -78,9 +78,7 @@ pub fn directions(run: &Run) -> impl Iterator<Item = &DirectionRun> {
 
 /// Latencies of all of them.
 pub(crate) fn latency(run: &Run) -> Histogram {
-    let mut all = Histogram::new();
-    directions(run).for_each(|direction| all.merge(&direction.latency));
-    all
+    Histogram::of_all(directions(run).map(|direction| &direction.latency))
 }
 
 /// The same plus syncs: everything that was in flight.

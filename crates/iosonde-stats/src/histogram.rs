@@ -152,6 +152,13 @@ impl Histogram {
         self.overflow += other.overflow;
     }
 
+    /// The values of several histograms.
+    pub fn of_all<'a>(all: impl IntoIterator<Item = &'a Histogram>) -> Histogram {
+        let mut sum = Histogram::unallocated();
+        all.into_iter().for_each(|each| sum.merge(each));
+        sum
+    }
+
     /// Counts `(bucket, count)` pairs, each value at its bucket's midpoint.
     pub fn add_buckets(&mut self, pairs: &[(u32, u64)]) {
         for &(index, count) in pairs {
@@ -173,13 +180,9 @@ impl Histogram {
 
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {
-        self.counts.fill(0);
-        self.count = 0;
-        self.sum = 0;
-        self.sum_of_squares = 0.0;
-        self.min = u64::MAX;
-        self.max = 0;
-        self.overflow = 0;
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.fill(0);
+        *self = Histogram { counts, ..Histogram::unallocated() };
     }
 
     /// Values counted.

@@ -47,8 +47,7 @@ pub(super) fn histogram(run: &Run) -> Identity {
 
 /// The mean of the buckets equals the exact mean within the error of a bucket.
 pub(super) fn mean(run: &Run) -> Identity {
-    let mut latency = Histogram::new();
-    everything(run).for_each(|direction| latency.merge(&direction.latency));
+    let latency = Histogram::of_all(everything(run).map(|direction| &direction.latency));
     let buckets: Vec<(u32, u64)> = latency.occupied().collect();
     let coarse = Histogram::from_buckets(&buckets).mean().unwrap_or(0.0);
     let exact = latency.mean().unwrap_or(0.0);

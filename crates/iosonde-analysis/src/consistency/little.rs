@@ -24,12 +24,8 @@ pub(crate) fn shows_depth(group: &GroupFigures) -> bool {
 /// requests that cross an edge of the window: their latency is not recorded, and one of them may
 /// have stalled longer than any recorded one. `None` if nothing completed with a known latency.
 pub(super) fn little(run: &Run) -> Option<Identity> {
-    let mut latency = Histogram::new();
-    let mut crossing = 0.0;
-    for direction in crate::series::everything(run) {
-        latency.merge(&direction.latency);
-        crossing += direction.crossing_ns as f64;
-    }
+    let latency = Histogram::of_all(everything(run).map(|direction| &direction.latency));
+    let crossing: f64 = everything(run).map(|direction| direction.crossing_ns as f64).sum();
     let area: f64 = run.jobs.iter().map(|job| job.in_flight_area_ns as f64).sum();
     let mean_ns = latency.mean()?;
     let window_ns = run.measured_ns as f64;

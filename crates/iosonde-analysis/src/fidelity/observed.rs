@@ -411,11 +411,7 @@ fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
     if requests == 0 {
         return None;
     }
-    let (mut gaps, mut latency) = (Histogram::new(), Histogram::new());
-    for row in rows() {
-        gaps.merge(&row.gaps);
-        latency.merge(&row.latency);
-    }
+    let gaps = Histogram::of_all(rows().map(|row| &row.gaps));
     let gaps: Vec<(u64, u64)> = gaps.midpoints().collect();
     Some(Moved {
         requests,
@@ -423,7 +419,7 @@ fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
         sequential: Ok(rows().map(|row| row.sequential).sum::<u64>() as f64 / requests as f64),
         gaps: if gaps.is_empty() { Err("too few requests".into()) } else { Ok(gaps) },
         touched: touched(&run.places, op),
-        latency,
+        latency: Histogram::of_all(rows().map(|row| &row.latency)),
     })
 }
 

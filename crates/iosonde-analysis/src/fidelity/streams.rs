@@ -121,7 +121,7 @@ impl Gathered {
                        replay (iosonde profile -- iosonde run …)"
                 .into()),
             touched,
-            latency,
+            latency: Histogram::of_all(directions().map(|direction| &direction.latency)),
         }
     }
 }

@@ -47,7 +47,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if fast >= FLASH_READ_NS {
         return None;
     }
-    let reads = reads(case);
+    let reads = Histogram::of_all(case.run.jobs.iter().map(|job| &job.read.latency));
     let share = 1.0 - reads.count_above(FLASH_READ_NS) as f64 / reads.count().max(1) as f64;
     let (subject, severity, cause) = match device.transport.as_deref() {
         Some("loop") => ("the page cache", Severity::Fact, LOOP),

@@ -129,8 +129,7 @@ pub fn syncs(run: &ProfileRun) -> SyncFigures {
 fn of_kind(run: &ProfileRun, kind: SyncKind) -> KindFigures {
     let chosen = || run.syncs.iter().filter(|sync| sync.kind == kind);
     let calls = chosen().map(|sync| sync.calls).sum();
-    let mut latency = Histogram::new();
-    chosen().for_each(|sync| latency.merge(&sync.latency));
+    let latency = Histogram::of_all(chosen().map(|sync| &sync.latency));
     KindFigures {
         kind,
         word: kind.word(),

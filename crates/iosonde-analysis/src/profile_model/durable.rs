@@ -110,8 +110,12 @@ fn latency(run: &ProfileRun, row: &Row) -> Histogram {
     let mut latency = Histogram::new();
     let of_row = |sync: &&SyncRun| row.groups.contains(&sync.group);
     let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
-    durable.filter(of_row).for_each(|sync| latency.merge(&sync.latency));
-    latency
+    durable.filter(|sync| row.groups.contains(&sync.group))
+}
+
+/// Their latency.
+fn latency(run: &ProfileRun, row: &Row) -> Histogram {
+    Histogram::of_all(syncs(run, row).map(|sync| &sync.latency))
 }
 
 /// Most syncs in flight at once: the mean by Little's law over the time in which there were writes,

@@ -166,8 +166,7 @@ fn rate(bytes: u64, ns: u64) -> Option<f64> {
 }
 
 fn latency(run: &VerifyRun, of: fn(&VerifyJobRun) -> &Histogram) -> Option<[Option<u64>; 3]> {
-    let mut all = Histogram::new();
-    run.jobs.iter().for_each(|job| all.merge(of(job)));
+    let all = Histogram::of_all(run.jobs.iter().map(of));
     let percentile = |q| Quantile::of(&all, q).value_ns();
     all.max().map(|max| [percentile(0.5), percentile(0.99), Some(max)])
 }
