@@ -18,6 +18,7 @@ pub use gate::{Gate, Gated, Outcome};
 pub use identity::{Difference, Identity, Kind};
 pub use observation::{BASELINE_SCHEMA, Baseline, Observation};
 
+use crate::grouped::{distinct, grouped};
 use iosonde_stats::holm::holm;
 
 /// Largest accepted difference between the clocks of two machines, ns.
@@ -202,7 +203,8 @@ pub fn compare(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, In
     }
     let is_reported =
         |each: &Difference| each.kind == Kind::Host || requested.allow.contains(&each.kind);
-    let (allowed, refused): (Vec<_>, Vec<_>) = differences.into_iter().partition(is_reported);
+    let (allowed, refused): (Vec<_>, Vec<_>) =
+        distinct(differences).into_iter().partition(is_reported);
     if !refused.is_empty() {
         return Err(Incomparable::Different(refused));
     }
@@ -278,15 +280,7 @@ fn paired<'a>(
     b: &[&'a Observation],
     warnings: &mut Vec<String>,
 ) -> Result<Vec<(String, Runs<'a>, Runs<'a>)>, Incomparable> {
-    let names = |runs: &[&Observation]| -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
-        for run in runs {
-            if !names.contains(&run.cell) {
-                names.push(run.cell.clone());
-            }
-        }
-        names
-    };
+    let names = |runs: &[&Observation]| distinct(runs.iter().map(|run| run.cell.clone()));
     let (of_a, of_b) = (names(a), names(b));
     if let ([one], [other]) = (of_a.as_slice(), of_b.as_slice()) {
         let name = if one == other { one.clone() } else { format!("{one} / {other}") };
@@ -310,17 +304,10 @@ fn paired<'a>(
 /// Facts in which any run of one side differs from the first of the other, or from its own first.
 fn differing_facts(a: &Runs<'_>, b: &Runs<'_>) -> Vec<Difference> {
     let Some((first, rest)) = a.split_first() else { return Vec::new() };
-    let mut all: Vec<Difference> = Vec::new();
-    for other in b.iter().chain(rest) {
-        for difference in first.identity.differences(&other.identity) {
-            let is_known =
-                |each: &Difference| each.kind == difference.kind && each.field == difference.field;
-            if !all.iter().any(is_known) {
-                all.push(difference);
-            }
-        }
-    }
-    all
+    let others = b.iter().chain(rest);
+    let all = others.flat_map(|other| first.identity.differences(&other.identity));
+    let by_field = grouped(all.map(|each| ((each.kind, each.field.clone()), each)));
+    by_field.into_iter().map(|(_, mut differences)| differences.swap_remove(0)).collect()
 }
 
 fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, requested: &Request) -> Cell {

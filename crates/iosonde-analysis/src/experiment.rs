@@ -54,6 +54,7 @@ pub use rounds::Steadiness;
 pub use words::{NONE_USABLE, TOO_FEW, UNDECIDED, slug};
 
 use super::figures::Figures;
+use super::grouped::grouped;
 use super::intervals;
 use super::series::{self, Series};
 use super::verdict::assess;
@@ -438,8 +439,7 @@ impl StageFacts {
     /// The points along an axis for each combination of the other axes: a heading, and the points
     /// in the order of the axis.
     pub fn lines(&self, axis: &str) -> Vec<(String, Vec<&Point>)> {
-        let mut lines: Vec<(String, Vec<&Point>)> = Vec::new();
-        for point in &self.points {
+        grouped(self.points.iter().map(|point| {
             let others = point.levels.iter().filter(|level| level.axis != axis);
             let name: Vec<&str> = others.map(|level| level.label.as_str()).collect();
             let name = name.join(", ");

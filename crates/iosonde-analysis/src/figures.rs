@@ -21,7 +21,7 @@ use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
 
 use super::arrivals::{ArrivalFigures, ArrivalVerdict};
-use super::document;
+use super::grouped::grouped;
 use super::phases::{PhaseFigures, phases};
 use super::priorities::{PriorityFigures, priorities};
 use super::series;
@@ -345,14 +345,8 @@ impl Cut {
 
 /// Role names in order of appearance, with the indices of their jobs.
 fn roles(run: &Run) -> Vec<(&str, Vec<usize>)> {
-    let mut roles: Vec<(&str, Vec<usize>)> = Vec::new();
-    for (index, job) in run.plan.jobs.iter().enumerate().take(run.jobs.len()) {
-        match roles.iter_mut().find(|(name, _)| *name == job.role) {
-            Some((_, jobs)) => jobs.push(index),
-            None => roles.push((&job.role, vec![index])),
-        }
-    }
-    roles
+    let jobs = run.plan.jobs.iter().enumerate().take(run.jobs.len());
+    grouped(jobs.map(|(index, job)| (job.role.as_str(), index)))
 }
 
 fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {

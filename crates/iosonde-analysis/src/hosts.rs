@@ -10,6 +10,7 @@ use iosonde_stats::ratio::median;
 use super::experiment::Spread;
 use super::figures::{LatencyFigures, figures};
 use super::series;
+use super::grouped::grouped;
 use super::verdict::{Assessment, assess};
 
 /// A host is slow if its rate is surely below this share of the median of the others.
@@ -185,15 +186,8 @@ pub type Measured<'a> = (Vec<HostMeasured<'a>>, HostsFigures);
 
 /// Puts the runs of each load together, in the order in which each was first carried out.
 pub fn cells(loads: &[Measured<'_>]) -> Vec<HostsCell> {
-    let mut cells: Vec<(&HostsFigures, Vec<&Measured<'_>>)> = Vec::new();
-    for load in loads {
-        let is_same = |of: &HostsFigures| (&of.name, &of.title) == (&load.1.name, &load.1.title);
-        match cells.iter_mut().find(|(of, _)| is_same(of)) {
-            Some((_, runs)) => runs.push(load),
-            None => cells.push((&load.1, vec![load])),
-        }
-    }
-    cells.into_iter().filter_map(|(of, runs)| cell(of, &runs)).collect()
+    let cells = grouped(loads.iter().map(|load| ((&load.1.name, &load.1.title), load)));
+    cells.iter().filter_map(|(_, runs)| cell(&runs[0].1, runs)).collect()
 }
 
 fn cell(of: &HostsFigures, runs: &[&Measured<'_>]) -> Option<HostsCell> {
@@ -201,15 +195,9 @@ fn cell(of: &HostsFigures, runs: &[&Measured<'_>]) -> Option<HostsCell> {
     let spread = |value: fn(&Common) -> f64| {
         Spread::of(runs.iter().filter_map(|run| run.1.common.as_ref().map(value)).collect())
     };
-    let mut rates: Vec<(&str, Vec<f64>)> = Vec::new();
-    for host in runs.iter().flat_map(|run| &run.1.hosts) {
-        match rates.iter_mut().find(|(name, _)| *name == host.name) {
-            Some((_, rates)) => rates.push(host.iops),
-            None => rates.push((&host.name, vec![host.iops])),
-        }
-    }
-    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len() as f64;
-    let means = rates.iter().map(|(name, rates)| ((*name).to_owned(), mean(rates)));
+    let rates =
+        grouped(runs.iter().flat_map(|run| &run.1.hosts).map(|host| (&host.name, host.iops)));
+    let means = rates.iter().map(|(name, rates)| ((*name).clone(), mean(rates)));
     Some(HostsCell {
         name: of.name.clone(),
         title: of.title.clone(),

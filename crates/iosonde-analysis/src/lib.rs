@@ -16,6 +16,7 @@ pub mod fidelity;
 pub mod figures;
 pub mod finding;
 pub mod foreign;
+mod grouped;
 pub mod history;
 pub mod hosts;
 pub mod intervals;

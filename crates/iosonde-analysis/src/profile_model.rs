@@ -20,12 +20,13 @@ mod sizes;
 use places::Layout;
 use rows::{Row, rows};
 
+use crate::grouped::distinct;
 use crate::{experiment, replayed};
 use iosonde_model::record::profile::{Class, Method, Op, ProfileRun, Subject};
 use iosonde_model::spec::{Access, Draw, Pace, Role, Rw, Sizes, Threads, Workload};
 use iosonde_model::units::{bytes, count};
-
 use iosonde_stats::quantile::at_rank;
+
 /// A profile as a load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Modelled {
@@ -100,12 +101,7 @@ pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
     if requests < FEWEST {
         return Err(NotEnough::Idle { found: requests, needed: FEWEST });
     }
-    let mut devices: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !devices.contains(&row.device.as_str()) {
-            devices.push(&row.device);
-        }
-    }
+    let devices = distinct(rows.iter().map(|row| row.device.as_str()));
     let layouts: Vec<Layout> =
         devices.iter().map(|device| Layout::new(run, device, &rows)).collect();
     let mut roles = Vec::new();

@@ -11,6 +11,7 @@ use super::consistency::{self, Consistency};
 use super::expectation::Judged;
 use super::figures::{self, Figures};
 use super::finding::{self, Finding, Severity, Strength};
+use super::grouped::{distinct, grouped};
 use super::precision::{self, Ended, PrecisionFigures};
 use super::pursuit::{self, Class, PursuitFigures};
 use super::steady::{self, SteadyFigures};
@@ -304,44 +305,30 @@ fn confidence(kind: Kind, reported: &[ReportedFinding]) -> (Confidence, String) 
 
 /// The subjects of all findings of one severity, each once.
 fn subjects(reported: &[ReportedFinding], severity: Severity) -> String {
-    let mut subjects: Vec<String> = Vec::new();
-    for reported in
-        reported.iter().filter(|reported| reported.finding.severity == severity).take(SHOWN)
-    {
-        let suspected = reported.finding.strength == Strength::ConsistentWith;
-        let suffix = if suspected { " (suspected)" } else { "" };
-        let subject = format!("{}{suffix}", reported.finding.subject);
-        if !subjects.contains(&subject) {
-            subjects.push(subject);
-        }
-    }
-    subjects.join("; ")
+    let own = reported.iter().map(|each| &each.finding).filter(|each| each.severity == severity);
+    let subjects = own.take(SHOWN).map(|finding| match finding.strength {
+        Strength::ConsistentWith => format!("{} (suspected)", finding.subject),
+        _ => finding.subject.clone(),
+    });
+    distinct(subjects).join("; ")
 }
 
 /// Findings of all rows from warnings up, one per code; the most severe, then the strongest, then
 /// those of most rows first.
 fn gather(rows: &[Assessment]) -> Vec<ReportedFinding> {
-    let mut all: Vec<ReportedFinding> = Vec::new();
-    for row in rows {
-        for finding in row.findings.iter().filter(|finding| finding.severity > Severity::Fact) {
-            match all.iter_mut().find(|reported| reported.finding.code == finding.code) {
-                Some(reported) => {
-                    reported.rows.push(row.title.clone());
-                    if finding.outranks(&reported.finding) {
-                        reported.finding = finding.clone();
-                        reported.row = row.title.clone();
-                    }
-                }
-                None => {
-                    all.push(ReportedFinding {
-                        finding: finding.clone(),
-                        row: row.title.clone(),
-                        rows: vec![row.title.clone()],
-                    });
-                }
-            }
-        }
-    }
+    let found = rows.iter().flat_map(|row| row.findings.iter().map(move |each| (each, &row.title)));
+    let severe = found.filter(|(finding, _)| finding.severity > Severity::Fact);
+    let by_code = grouped(severe.map(|(finding, row)| (finding.code, (finding, row))));
+    let reported = by_code.into_iter().filter_map(|(_, found)| {
+        let rows = found.iter().map(|(_, row)| (*row).clone()).collect();
+        let gravest = found.into_iter().reduce(|most, next| match next.0.outranks(most.0) {
+            true => next,
+            false => most,
+        });
+        let (finding, row) = gravest?;
+        Some(ReportedFinding { finding: finding.clone(), row: row.clone(), rows })
+    });
+    let mut all: Vec<ReportedFinding> = reported.collect();
     all.sort_by_key(|reported| {
         std::cmp::Reverse((
             reported.finding.severity,

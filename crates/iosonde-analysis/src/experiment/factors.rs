@@ -2,7 +2,8 @@
 
 use super::gate;
 use super::words::{nothing, slug};
-use super::{Answer, Measure, Point, StageFacts};
+use super::{Answer, Measure, StageFacts, gate};
+use crate::grouped::distinct;
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Axis;
@@ -20,7 +21,12 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         true => Measure::CpuPerOp,
         false => Measure::Bandwidth,
     };
-    let mut labels: Vec<Vec<&str>> = vec![Vec::new(); facts.stage.axes.len()];
+    let usable = facts.usable();
+    let labels = (0..facts.stage.axes.len()).map(|axis| {
+        let levels = usable.iter().filter_map(|point| point.levels.get(axis));
+        distinct(levels.map(|level| level.label.as_str()))
+    });
+    let labels: Vec<Vec<&str>> = labels.collect();
     let mut trials = Vec::new();
     for point in facts.points.iter().filter(|point| point.is_usable()) {
         let mut levels = Vec::new();

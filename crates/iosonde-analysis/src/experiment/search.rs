@@ -6,6 +6,7 @@ use super::gate::{self, Ranking};
 use super::{Answer, Measure, Point, StageFacts, TrialFigures};
 use crate::finding::{Severity, Strength};
 use iosonde_model::plan::design::Cell;
+use crate::grouped::distinct;
 use iosonde_model::record::experiment::StageRun;
 use iosonde_model::spec::experiment::{Search, Stage};
 use iosonde_model::spec::{Direction, Experiment, LatencyTarget};
@@ -46,15 +47,9 @@ pub fn next(
 fn sides(cells: &[Cell]) -> Vec<Side> {
     let axes = cells.first().map_or(0, |cell| cell.levels.len());
     let side = |axis: usize| {
-        let mut labels: Vec<&str> = Vec::new();
-        let mut is_ordered = true;
-        for level in cells.iter().map(|cell| &cell.levels[axis]) {
-            is_ordered &= level.value.is_some();
-            if !labels.contains(&level.label.as_str()) {
-                labels.push(&level.label);
-            }
-        }
-        Side { levels: labels.len(), is_ordered: is_ordered && labels.len() > 2 }
+        let own = || cells.iter().map(|cell| &cell.levels[axis]);
+        let levels = distinct(own().map(|level| &level.label)).len();
+        Side { levels, is_ordered: levels > 2 && own().all(|level| level.value.is_some()) }
     };
     (0..axes).map(side).collect()
 }

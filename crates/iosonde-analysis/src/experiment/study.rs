@@ -6,6 +6,7 @@ use super::gate::{self, Ranking};
 use super::words::{self, Times, nothing};
 use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
 use crate::finding::{Finding, Severity, Strength};
+use crate::grouped::{distinct, grouped};
 use iosonde_model::units::{count, duration};
 
 /// Smallest relative difference of two stages of the same load to report.
@@ -282,14 +283,15 @@ fn anomalies(answer: &mut Answer, study: &Study) {
     }
     seen.sort_by_key(|each| std::cmp::Reverse((each.finding.severity, each.finding.strength)));
     let runs: usize = study.stages.iter().map(|facts| facts.trials.len()).sum();
-    for each in &seen {
-        let mut finding = each.finding.clone();
-        finding.words = format!(
+    let clearest = grouped(all).into_iter().filter_map(|(_, found)| {
+        // The first of the strongest.
+        let (finding, _) = found.iter().rev().max_by_key(|(finding, _)| finding.strength)?;
+        let words = format!(
             "{} ({}; figures of the clearest of {} among {runs} runs, in {})",
             finding.words.trim_end_matches('.'),
             finding.strength.word(),
-            each.runs,
-            each.stages.join(", ")
+            found.len(),
+            distinct(found.iter().map(|(_, stage)| *stage)).join(", ")
         );
         answer.warnings.push(finding);
     }

@@ -5,6 +5,7 @@ use super::gate::{self, Ranking};
 use super::words::{self, Times, slug};
 use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
+use crate::grouped::grouped;
 use iosonde_model::plan::chance::mix;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
@@ -124,10 +125,7 @@ fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Poi
 pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
     let Some(of) = facts.stage.axes.iter().find(|each| each.name == axis) else { return };
     let pairs = pairs(facts, axis);
-    let mut seconds: Vec<String> = pairs.iter().map(|pair| pair.second.clone()).collect();
-    seconds.dedup();
-    for second in seconds {
-        let own: Vec<&Pair> = pairs.iter().filter(|pair| pair.second == second).collect();
+    for (second, own) in grouped(pairs.iter().map(|pair| (&pair.second, pair))) {
         let mut ratios: Vec<f64> = own.iter().map(|pair| pair.times).collect();
         ratios.sort_by(f64::total_cmp);
         let (Some(low), Some(high)) = (ratios.first(), ratios.last()) else { continue };
@@ -218,15 +216,9 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
 
 /// Cells that were left out, with each reason once.
 pub(super) fn left_out(answer: &mut Answer, facts: &StageFacts) {
-    let mut reasons: Vec<(&str, usize)> = Vec::new();
-    for (_, reason) in &facts.laid_out.left_out {
-        match reasons.iter_mut().find(|(known, _)| known == reason) {
-            Some((_, count)) => *count += 1,
-            None => reasons.push((reason, 1)),
-        }
-    }
-    for (reason, count) in reasons {
-        let cells = if count == 1 { "cell was" } else { "cells were" };
-        answer.say(format!("{count} {cells} left out: {reason}."));
+    let reasons = facts.laid_out.left_out.iter().map(|(cell, reason)| (reason, cell));
+    for (reason, cells) in grouped(reasons) {
+        let were = if cells.len() == 1 { "cell was" } else { "cells were" };
+        answer.say(format!("{} {were} left out: {reason}.", cells.len()));
     }
 }

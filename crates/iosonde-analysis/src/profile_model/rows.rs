@@ -1,6 +1,7 @@
 //! The traffic that becomes a role: by device, thread group, class and direction, with the small
 //! remainder merged.
 
+use crate::grouped::grouped;
 use crate::replayed::JOURNAL;
 use iosonde_model::record::profile::{Class, Op, ProfileRun, Subject, Traffic};
 use iosonde_model::record::run::CounterSeries;
@@ -178,13 +179,10 @@ pub(super) fn rows(run: &ProfileRun) -> (Vec<Row>, Vec<String>) {
     let (whole, moved) = program.fold((0, 0), |sum, row| (sum.0 + row.requests, sum.1 + row.bytes));
     all.retain(|row| !is_small_journal(row, whole, moved));
     let mut left_out = Vec::new();
-    let mut of_devices: Vec<(String, u64)> = Vec::new();
-    for row in &all {
-        match of_devices.iter_mut().find(|(device, _)| *device == row.device) {
-            Some((_, requests)) => *requests += row.requests,
-            None => of_devices.push((row.device.clone(), row.requests)),
-        }
-    }
+    let of_devices = grouped(all.iter().map(|row| (&row.device, row.requests)));
+    let of_devices =
+        of_devices.into_iter().map(|(device, requests)| (device, requests.iter().sum()));
+    let mut of_devices: Vec<(&String, u64)> = of_devices.collect();
     of_devices.sort_by_key(|(_, requests)| std::cmp::Reverse(*requests));
     let is_small = |requests: u64, share: f64| (requests as f64) < share * whole as f64;
     for (device, requests) in of_devices.iter().filter(|(_, n)| is_small(*n, SMALL_DEVICE)) {
