@@ -11,7 +11,7 @@ use iosonde_model::spec::precision::{UnknownMetric, subject};
 pub use iosonde_model::spec::{Direction, Metric};
 use iosonde_model::units::{UnitError, bytes, count, duration};
 
-use super::figures::{self, DirectionFigures, Figures};
+use super::figures::{self, Figures};
 use super::verdict::Assessment;
 
 /// One expectation, as parsed.
@@ -169,7 +169,7 @@ impl Expectation {
 
     /// The figure, or why there is none.
     fn measured(&self, figures: &Figures) -> Result<f64, String> {
-        let direction = self.direction(figures);
+        let direction = figures.all.of(self.direction);
         let latency = &direction.latency;
         let none = || "no operation of this kind has a latency".to_owned();
         match self.metric {
@@ -192,7 +192,7 @@ impl Expectation {
 
     /// The 95 % interval of the figure within the run.
     fn interval(&self, figures: &Figures) -> Option<(f64, f64)> {
-        let direction = self.direction(figures);
+        let direction = figures.all.of(self.direction);
         let latency = &direction.latency;
         match self.metric {
             Metric::Iops => direction.iops_interval?.ok(),
@@ -202,14 +202,6 @@ impl Expectation {
                 Some((low as f64, high as f64))
             }
             Metric::Bandwidth | Metric::Durable | Metric::Max => None,
-        }
-    }
-
-    fn direction<'a>(&self, figures: &'a Figures) -> &'a DirectionFigures {
-        match self.direction {
-            Direction::Total => &figures.all.total,
-            Direction::Read => &figures.all.read,
-            Direction::Write => &figures.all.write,
         }
     }
 

@@ -44,7 +44,7 @@ use iosonde_model::plan::design::{Cell, Found};
 use iosonde_model::record::HostFacts;
 use iosonde_model::record::experiment::{ExperimentRun, StageRun, TrialRun};
 use iosonde_model::record::run::{Outcome, by_signal};
-use iosonde_model::spec::experiment::{Parameter, Stage, Value};
+use iosonde_model::spec::experiment::{Parameter, Stage};
 use iosonde_stats::{Histogram, Quantile};
 
 pub use conformance::Conformance;
@@ -141,12 +141,8 @@ impl TrialFigures {
         let run = &trial.run;
         let mut row = assess(run, host);
         row.findings.extend(measure::few_operations(row.figures.all.total.ops));
-        let doubts: Vec<&str> = row
-            .findings
-            .iter()
-            .filter(|finding| is_doubt(finding, &trial.cache))
-            .map(|finding| finding.subject.as_str())
-            .collect();
+        let doubts = row.findings.iter().filter(|finding| is_doubt(finding, &trial.cache));
+        let doubts: Vec<&str> = doubts.map(|finding| finding.subject.as_str()).collect();
         let standing = if !row.consistency.valid() {
             let broken: Vec<&str> =
                 row.consistency.broken().map(|identity| identity.code).collect();
@@ -160,8 +156,9 @@ impl TrialFigures {
         };
         let latency = Histogram::of_all(series::directions(run).map(|direction| {
             let open = direction.response.count() > 0;
-            latency.merge(if open { &direction.response } else { &direction.latency });
-        }
+            if open { &direction.response } else { &direction.latency }
+        }));
+        let cached = run.target.cached_samples;
         TrialFigures {
             cell: trial.cell,
             repeat: trial.repeat,
@@ -177,10 +174,7 @@ impl TrialFigures {
             series: series::whole(run),
             over_time: over_time(run),
             cache: trial.cache.clone(),
-            cached_share: run
-                .target
-                .cached_samples
-                .map(|(hit, of)| f64::from(hit) / f64::from(of.max(1))),
+            cached_share: cached.map(|(hit, of)| f64::from(hit) / f64::from(of.max(1))),
         }
     }
 
@@ -329,9 +323,14 @@ pub fn unknown(experiment: &iosonde_model::spec::Experiment) -> Vec<String> {
 }
 
 impl StageFacts {
-    /// The points that can be used and lie on this axis, in the order of their places on it.
+    /// The points that can be used.
+    pub(super) fn usable(&self) -> Vec<&Point> {
+        self.points.iter().filter(|point| point.is_usable()).collect()
+    }
+
+    /// Those that lie on this axis, in the order of their places on it.
     pub(super) fn usable_by(&self, axis: &str) -> Vec<(f64, &Point)> {
-        let usable = self.points.iter().filter(|point| point.is_usable());
+        let usable = self.usable().into_iter();
         let mut points: Vec<(f64, &Point)> =
             usable.filter_map(|point| Some((point.at(axis)?, point))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -442,23 +441,23 @@ impl StageFacts {
         grouped(self.points.iter().map(|point| {
             let others = point.levels.iter().filter(|level| level.axis != axis);
             let name: Vec<&str> = others.map(|level| level.label.as_str()).collect();
-            let name = name.join(", ");
-            match lines.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, points)) => points.push(point),
-                None => lines.push((name, vec![point])),
-            }
-        }
-        lines
+            (name.join(", "), point)
+        }))
     }
 
-    /// The value of a parameter in a cell: set by its levels, or by the stage.
-    pub fn parameter(&self, cell: &Cell, parameter: Parameter) -> Option<Value> {
-        let levels = cell.levels.iter().rev().flat_map(|level| level.set.iter().rev());
-        let own = levels.filter(|(each, _)| *each == parameter).map(|(_, value)| value.clone());
-        own.into_iter().next().or_else(|| {
-            let given = self.stage.set.get(parameter.word())?;
-            parameter.value(given).ok()
-        })
+    /// The number of a parameter at a point: set by its levels, or by the stage.
+    fn number(&self, point: &Point, parameter: Parameter) -> Option<f64> {
+        let mut levels = point.levels.iter().rev().flat_map(|level| level.set.iter().rev());
+        match levels.find(|(each, _)| *each == parameter) {
+            Some((_, value)) => value.number(),
+            None => parameter.value(self.stage.set.get(parameter.word())?).ok()?.number(),
+        }
+    }
+
+    /// The requests in flight that a point requests.
+    fn depth(&self, point: &Point) -> f64 {
+        let of = |parameter| self.number(point, parameter).unwrap_or(1.0);
+        (of(Parameter::Iodepth) * of(Parameter::Numjobs)).max(1.0)
     }
 }
 

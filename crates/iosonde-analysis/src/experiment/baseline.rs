@@ -3,11 +3,9 @@
 //! With one request in flight, latency is service time plus the path to the device; every
 //! concurrency ceiling is compared with it.
 
-use super::gate;
 use super::words::{Times, nothing, slug};
-use super::{Answer, Measure, Point, Spread, StageFacts};
+use super::{Answer, Measure, Point, Spread, StageFacts, gate};
 use crate::finding::{Severity, Strength};
-use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::bootstrap::sum_of_means;
 
@@ -29,7 +27,7 @@ const ONE_IN_FLIGHT: f64 = 1.05;
 
 /// Reports each load with its tail, and the effect of size and direction.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
-    let points: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
+    let points = facts.usable();
     if points.is_empty() {
         return nothing("No run can be used, so there is no baseline.");
     }
@@ -49,7 +47,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
 }
 
 fn one(answer: &mut Answer, point: &Point) {
-    let Some(mean) = point.spread(Measure::Mean, Direction::Total) else { return };
+    let Some(mean) = point.figure(Measure::Mean) else { return };
     let (name, key) = (point.name(), slug(&point.name()));
     let tail = [Measure::Quantile(0.95), Measure::Quantile(0.99)];
     let tail = tail.map(|measure| format!("{} {}", measure.title(), point.formatted(measure)));
@@ -69,16 +67,11 @@ fn one(answer: &mut Answer, point: &Point) {
     if let Some(depth) = point.mean(Measure::Depth)
         && depth > ONE_IN_FLIGHT
     {
-        answer.mind(
-            "not_qd1",
-            "queue depth above 1",
-            Strength::Proven,
-            Severity::Warning,
-            format!(
-                "{name}: the mean queue depth was {}, so this is not a QD1 baseline.",
-                count::significant(depth)
-            ),
+        let words = format!(
+            "{name}: the mean queue depth was {}, so this is not a QD1 baseline.",
+            count::significant(depth)
         );
+        answer.mind("not_qd1", "queue depth above 1", Strength::Proven, Severity::Warning, words);
     }
 }
 
@@ -87,7 +80,7 @@ fn one(answer: &mut Answer, point: &Point) {
 fn long_tail(answer: &mut Answer, point: &Point) {
     let tail = Measure::Quantile(0.99);
     // Without an interval too few requests completed for the percentile.
-    let of = |measure| point.spread(measure, Direction::Total).filter(|s| s.interval.is_some());
+    let of = |measure| point.figure(measure).filter(|s| s.interval.is_some());
     let (Some(tail), Some(mean)) = (of(tail), of(Measure::Mean)) else { return };
     let over = tail.values.iter().zip(&mean.values).map(|(tail, mean)| tail / mean).collect();
     let Some(over) = Spread::of(over).filter(|_| gate::withheld(&[point]).is_none()) else {
@@ -119,10 +112,8 @@ fn kind(point: &Point) -> Option<(u64, bool)> {
 }
 
 fn compare(answer: &mut Answer, points: &[&Point]) {
-    let kinds: Vec<(&Point, u64, bool)> = points
-        .iter()
-        .filter_map(|point| kind(point).map(|(bytes, reads)| (*point, bytes, reads)))
-        .collect();
+    let kinds = points.iter().map(|point| kind(point).map(|(bytes, reads)| (*point, bytes, reads)));
+    let kinds: Vec<(&Point, u64, bool)> = kinds.flatten().collect();
     for (read, size, _) in kinds.iter().filter(|(_, _, reads)| *reads) {
         let write = kinds.iter().find(|(_, other, reads)| other == size && !reads);
         if let Some((write, ..)) = write {
@@ -209,7 +200,7 @@ struct Parts {
 impl Parts {
     /// `None` where it is not shown that the larger request takes longer.
     fn of(small: (&Point, u64), large: (&Point, u64)) -> Option<Parts> {
-        let values = |point: &Point| point.values(Measure::Mean, Direction::Total);
+        let values = |point: &Point| point.per_run(Measure::Mean);
         let (short, long) = (values(small.0), values(large.0));
         let of = |of_short: f64, of_long: f64| -> Option<(f64, (f64, f64))> {
             let mean = of_short * Spread::of(short.clone())?.mean

@@ -3,13 +3,11 @@
 //! Each claim gets a verdict and the list of ceilings that apply to it, smallest first: the device
 //! is never called slow while a smaller ceiling explains the measurement (method 4.5).
 
-use super::gate;
 use super::words::nothing;
-use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study};
+use super::{Answer, Measure, Point, Spread, StageFacts, Standing, Study, gate};
 use crate::expectation::{Comparison, Expectation, Metric};
 use iosonde_model::record::facts::IoLimitKind;
-use iosonde_model::spec::Direction;
-use iosonde_model::spec::experiment::{Claim, Parameter};
+use iosonde_model::spec::experiment::Claim;
 use iosonde_model::units::{bytes, count};
 
 /// Share of a ceiling at or above which it is the limit.
@@ -47,10 +45,10 @@ pub(super) fn conclude(study: &Study) -> Answer {
         let claimed = ClaimPoint { name: point.name(), claim, point };
         let verdict = claimed.verdict(&mut answer, study, facts);
         counts[verdict as usize] += 1.0;
-        rows.push(vec![claimed.name, claim.promise.clone(), verdict.word().into()]);
+        rows.push(vec![claimed.name, claim.promise.clone(), VERDICTS[verdict as usize].into()]);
     }
-    for (name, count) in ["met", "missed", "inconclusive", "not-comparable"].iter().zip(counts) {
-        answer.find(name, count);
+    for (word, count) in VERDICTS.iter().zip(counts) {
+        answer.find(&word.replace(' ', "-"), count);
     }
     answer.sentences.insert(
         0,
@@ -76,16 +74,8 @@ enum Verdict {
     NotComparable = 3,
 }
 
-impl Verdict {
-    fn word(self) -> &'static str {
-        match self {
-            Verdict::Met => "met",
-            Verdict::Missed => "missed",
-            Verdict::Inconclusive => "inconclusive",
-            Verdict::NotComparable => "not comparable",
-        }
-    }
-}
+/// Their words.
+const VERDICTS: [&str; 4] = ["met", "missed", "inconclusive", "not comparable"];
 
 /// A claim at one measured point.
 struct ClaimPoint<'a> {
@@ -219,11 +209,8 @@ fn ceilings(study: &Study, facts: &StageFacts, point: &Point) -> Vec<Ceiling> {
             all.push(Ceiling { name, iops, is_of_depth });
         }
     };
-    let depth = facts.laid_out.cells.get(point.cell).map(|cell| {
-        let of = |what| facts.parameter(cell, what).and_then(|value| value.number()).unwrap_or(1.0);
-        of(Parameter::Iodepth) * of(Parameter::Numjobs)
-    });
-    if let (Some(depth), Some(base)) = (depth, base_latency(study, block, reads)) {
+    if let Some(base) = base_latency(study, block, reads) {
+        let depth = facts.depth(point);
         add(format!("queue depth {depth} at the QD1 latency"), depth / (base / 1e9), true);
     }
     if let Some(cpu) = point.mean(Measure::CpuPerOp)
@@ -273,7 +260,7 @@ pub(super) fn at_ceiling(
     facts: &StageFacts,
     point: &Point,
 ) -> Option<(String, f64)> {
-    let iops = point.spread(Measure::Iops, Direction::Total)?.mean;
+    let iops = point.figure(Measure::Iops)?.mean;
     if gate::withheld(&[point]).is_some() {
         return None;
     }

@@ -35,12 +35,8 @@ impl Conformance {
         // What the procedure requests is not for a file of the user to say.
         let procedure =
             built_in.as_ref().and_then(|known| known.procedure.as_ref()).unwrap_or(procedure);
-        let purges: Vec<&Purged> = study
-            .stages
-            .iter()
-            .flat_map(|facts| &facts.laid_out.prepared)
-            .filter_map(|prepared| prepared.purge.as_ref())
-            .collect();
+        let prepared = study.stages.iter().flat_map(|facts| &facts.laid_out.prepared);
+        let purges: Vec<&Purged> = prepared.filter_map(|each| each.purge.as_ref()).collect();
         match purges.as_slice() {
             [] => deviations.push("purge:none".to_owned()),
             [first, ..] if !Purge::parse(&first.method).is_some_and(Purge::is_of_the_drive) => {

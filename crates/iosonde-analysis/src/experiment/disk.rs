@@ -1,8 +1,7 @@
 //! Rotational disks: seeks, zones and rotation.
 
-use super::gate;
 use super::words::{self, Times, nothing};
-use super::{Answer, Measure, Point, StageFacts};
+use super::{Answer, Measure, Point, StageFacts, gate};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::least_squares::solve;
 

@@ -3,9 +3,8 @@
 //! With a sync after every N writes, a write takes t + s / N: its own time plus its share of a
 //! sync.
 
-use super::gate;
 use super::words::{self, Times, nothing};
-use super::{Answer, Measure, Point, Spread, StageFacts};
+use super::{Answer, Measure, Point, Spread, StageFacts, gate};
 use crate::finding::{Severity, Strength};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{count, duration};
@@ -24,7 +23,7 @@ const TOO_FAST_NS: f64 = 30_000.0;
 
 /// Reports the cost of a sync and how many writes should share one.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
-    let usable: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
+    let usable = facts.usable();
     if usable.is_empty() {
         return nothing("No run can be used, so nothing is known about durability.");
     }
@@ -48,9 +47,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
 /// between repeats.
 fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
     let synced = groups.iter().filter(|(every, _)| *every > 0.0);
-    let synced: Vec<(f64, Vec<f64>)> = synced
-        .map(|(every, point)| (every.recip(), point.values(Measure::Iops, Direction::Total)))
-        .collect();
+    let synced: Vec<(f64, Vec<f64>)> =
+        synced.map(|(every, point)| (every.recip(), point.per_run(Measure::Iops))).collect();
     let repeats = synced.iter().map(|(_, rates)| rates.len()).min().unwrap_or(0);
     if synced.len() < FEWEST_GROUPS || repeats == 0 {
         return;
@@ -155,9 +153,7 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: &Point) {
 
 /// Whether the time of a sync grows with the amount of data that it makes durable.
 fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
-    let of = |(every, point): &(f64, &Point)| {
-        Some((*every, point.spread(Measure::SyncMean, Direction::Total)?))
-    };
+    let of = |(every, point): &(f64, &Point)| Some((*every, point.figure(Measure::SyncMean)?));
     let times: Vec<(f64, Spread)> = groups.iter().filter_map(of).collect();
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return };
     answer.find("sync_mean_ns_first", first.1.mean);
@@ -169,18 +165,14 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
         count::of(last.0 as u64, "write")
     ));
     if times.iter().all(|(_, sync)| sync.mean < TOO_FAST_NS) {
-        answer.mind(
-            "fsync_suspicious",
-            "syncs that return immediately",
-            Strength::ConsistentWith,
-            Severity::LowConfidence,
-            format!(
-                "Every sync returns within {} regardless of the amount of data: either \
-                 acknowledged writes survive a power loss, or syncs are ignored. This measurement \
-                 cannot distinguish the two.",
-                duration::latency(TOO_FAST_NS)
-            ),
+        let words = format!(
+            "Every sync returns within {} regardless of the amount of data: either \
+             acknowledged writes survive a power loss, or syncs are ignored. This measurement \
+             cannot distinguish the two.",
+            duration::latency(TOO_FAST_NS)
         );
+        let (strength, severity) = (Strength::ConsistentWith, Severity::LowConfidence);
+        answer.mind("fsync_suspicious", "syncs that return immediately", strength, severity, words);
     }
 }
 

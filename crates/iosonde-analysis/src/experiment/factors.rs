@@ -1,11 +1,9 @@
 //! Which axes matter, and which matter only together?
 
-use super::gate;
 use super::words::{nothing, slug};
 use super::{Answer, Measure, StageFacts, gate};
 use crate::grouped::distinct;
 use iosonde_model::plan::chance::mix;
-use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Axis;
 use iosonde_model::units::count;
 use iosonde_stats::factors::{Dependent, NoShares, Term, Trial, factors};
@@ -28,25 +26,19 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     });
     let labels: Vec<Vec<&str>> = labels.collect();
     let mut trials = Vec::new();
-    for point in facts.points.iter().filter(|point| point.is_usable()) {
-        let mut levels = Vec::new();
-        for (axis, level) in point.levels.iter().enumerate() {
-            let Some(known) = labels.get_mut(axis) else { continue };
-            let at = known.iter().position(|label| *label == level.label).unwrap_or_else(|| {
-                known.push(&level.label);
-                known.len() - 1
-            });
-            levels.push(at);
-        }
-        let values = point.values(measure, Direction::Total);
-        trials.extend(values.into_iter().map(|value| Trial { levels: levels.clone(), value }));
+    for point in &usable {
+        let levels = labels.iter().zip(&point.levels);
+        let levels =
+            levels.filter_map(|(known, level)| known.iter().position(|l| *l == level.label));
+        let levels: Vec<usize> = levels.collect();
+        let values = point.per_run(measure).into_iter();
+        trials.extend(values.map(|value| Trial { levels: levels.clone(), value }));
     }
     let counts: Vec<usize> = labels.iter().map(Vec::len).collect();
     let shares = match factors(&counts, &trials, mix(facts.laid_out.order_seed)) {
         Ok(shares) => shares,
-        Err(reason) => return nothing(&refused(*reason)),
+        Err(reason) => return nothing(&refused(reason)),
     };
-    let usable: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
     if let Some(why) = gate::withheld(&usable) {
         return nothing(&format!("Which axes matter is {why}."));
     }

@@ -55,32 +55,30 @@ pub enum Ranking<'a> {
     Undecided(String),
 }
 
+/// The highest mean of a measure and the setting that has it, which is not shown to be the best.
+pub(super) fn highest<'a>(points: &[&'a Point], measure: Measure) -> Option<(f64, &'a Point)> {
+    let means = points.iter().filter_map(|point| Some((point.mean(measure)?, *point)));
+    means.max_by(|a, b| a.0.total_cmp(&b.0))
+}
+
 /// Ranks settings by a measure. `None` where fewer than two of them have it.
 pub fn ranking<'a>(points: &[&'a Point], measure: Measure) -> Option<Ranking<'a>> {
     ranking_of(points, measure, Direction::Total)
 }
 
 /// The same of one direction.
-fn ranking_of<'a>(
-    points: &[&'a Point],
-    measure: Measure,
-    direction: Direction,
-) -> Option<Ranking<'a>> {
+fn ranking_of<'a>(points: &[&'a Point], measure: Measure, way: Direction) -> Option<Ranking<'a>> {
     let sign = if measure.more_is_better() == Some(false) { -1.0 } else { 1.0 };
     let candidates = points.iter().map(|point| {
-        let values = point.values(measure, direction);
+        let values = point.values(measure, way);
         (*point, values.into_iter().map(|value| value.powf(sign)).collect())
     });
     rank(candidates.collect())
 }
 
 /// The setting that is shown to be best by a measure in one direction.
-pub fn best_of<'a>(
-    points: &[&'a Point],
-    measure: Measure,
-    direction: Direction,
-) -> Option<&'a Point> {
-    match ranking_of(points, measure, direction)? {
+pub fn best_of<'a>(points: &[&'a Point], measure: Measure, way: Direction) -> Option<&'a Point> {
+    match ranking_of(points, measure, way)? {
         Ranking::Best(point) => Some(point),
         _ => None,
     }
@@ -126,7 +124,7 @@ pub(super) fn rank(candidates: Vec<(&Point, Vec<f64>)>) -> Option<Ranking<'_>> {
 /// chance: each run is that of the setting which is highest by the other runs, in which its own
 /// chance has no part. What the highest setting may do by its own interval is not excluded.
 pub(super) fn figure_of_highest(points: &[&Point], measure: Measure) -> Option<Spread> {
-    let all = points.iter().map(|point| point.values(measure, Direction::Total));
+    let all = points.iter().map(|point| point.per_run(measure));
     let all: Vec<Vec<f64>> = all.filter(|values| values.len() >= FEWEST_RUNS).collect();
     let runs = all.iter().map(Vec::len).min()?;
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
@@ -145,9 +143,7 @@ pub(super) fn figure_of_highest(points: &[&Point], measure: Measure) -> Option<S
 
 /// Whether the load of a setting pauses by request, so that it has fewer in flight than its depth.
 pub(super) fn pauses(facts: &StageFacts, point: &Point) -> bool {
-    let think = facts.laid_out.cells.get(point.cell);
-    let think = think.and_then(|cell| facts.parameter(cell, Parameter::Think)?.number());
-    think.is_some_and(|ns| ns > 0.0)
+    facts.number(point, Parameter::Think).is_some_and(|ns| ns > 0.0)
 }
 
 /// Why nothing is concluded about these settings; `None` if something may be.
@@ -226,7 +222,7 @@ pub(super) fn sides(
     share: f64,
     measure: Measure,
 ) -> Vec<Option<Side>> {
-    let values = |point: &Point| point.values(measure, Direction::Total);
+    let values = |point: &Point| point.per_run(measure);
     let line: Vec<f64> = values(highest).into_iter().map(|value| value * share).collect();
     let others = || points.iter().filter(|point| point.cell != highest.cell);
     let corrected = holm(&others().map(|p| log_t_p(&values(p), &line)).collect::<Vec<f64>>());

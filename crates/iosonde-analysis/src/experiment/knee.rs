@@ -11,7 +11,6 @@ use super::words::{self, lines, nothing, of_line, runs};
 use super::{Answer, Measure, Point, StageFacts};
 use iosonde_model::plan::chance::mix;
 use iosonde_model::plan::design;
-use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
 use iosonde_model::units::count;
 use iosonde_stats::knee::{self, Knee, Level, Side, State};
@@ -93,27 +92,14 @@ impl Line<'_> {
     }
 
     fn per_level(&self, facts: &StageFacts) -> Option<f64> {
-        let of = |point: &&Point| Some(self.requested(point, facts)? / point.at(self.axis)?);
+        let of = |point: &&Point| Some(facts.depth(point) / point.at(self.axis)?);
         let all: Vec<f64> = self.points.iter().map(of).collect::<Option<_>>()?;
         let first = all.first().copied().filter(|per| per.is_finite() && *per > 0.0)?;
         all.iter().all(|per| (per / first - 1.0).abs() < 1e-9).then_some(first)
     }
 
-    /// Requested queue depth of all threads together.
-    fn requested(&self, point: &Point, facts: &StageFacts) -> Option<f64> {
-        let cell = facts.laid_out.cells.get(point.cell)?;
-        let of = |parameter| facts.parameter(cell, parameter).and_then(|value| value.number());
-        let depth = of(Parameter::Iodepth).unwrap_or(1.0) * of(Parameter::Numjobs).unwrap_or(1.0);
-        Some(depth.max(1.0))
-    }
-
     fn level(&self, point: &Point) -> Option<Level> {
-        let rates = point.values(Measure::Iops, Direction::Total);
-        let latencies = point.values(Measure::Mean, Direction::Total);
-        let seconds: Vec<f64> = latencies.iter().map(|ns| ns / 1e9).collect();
-        (!rates.is_empty()).then_some(())?;
-        let n = point.at(self.axis)? * self.per_level.unwrap_or(1.0);
-        Some(Level { n, rates, latencies: seconds })
+        words::level(point, point.at(self.axis)? * self.per_level.unwrap_or(1.0))
     }
 
     fn key(&self, name: &str) -> String {
@@ -267,12 +253,10 @@ impl Line<'_> {
         if let Some(cross) = knee.asymptotes_cross {
             answer.find_between(&self.key("n_star"), cross, knee.asymptotes_interval);
         }
-        let best =
-            self.points.iter().filter_map(|point| Some((point.mean(Measure::Iops)?, *point)));
-        let Some((iops, point)) = best.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+        let Some((iops, point)) = gate::highest(self.points, Measure::Iops) else { return };
         answer.find(&self.key("best_iops"), iops);
         let figures = |point: &Point| {
-            let spread = point.spread(Measure::Iops, Direction::Total);
+            let spread = point.figure(Measure::Iops);
             format!(
                 "{} IOPS, {}, at {} on average ({})",
                 point.formatted(Measure::Iops),

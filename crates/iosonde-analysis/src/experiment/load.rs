@@ -1,18 +1,17 @@
 //! Offered load: the maximum of each load alone, the sustained rate, and the trade-off between
 //! reads and writes.
 
-use super::gate;
 use super::offered::{Outcome, outcome};
 use super::words::{self, Times, nothing};
-use super::{Answer, Measure, Point, Spread, StageFacts};
+use super::{Answer, Measure, Point, Spread, StageFacts, gate};
 use crate::arrivals::RATE_WITHIN;
 use iosonde_model::spec::Direction;
-use iosonde_model::units::count;
+use iosonde_model::units::count::{self, significant_or_whole as per_s};
 
 /// The maximum of each load in a closed loop.
 pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = Answer::default();
-    for point in facts.points.iter().filter(|point| point.is_usable()) {
+    for point in facts.usable() {
         let (Some(iops), Some(rate)) = (point.mean(Measure::Iops), point.mean(Measure::Bandwidth))
         else {
             continue;
@@ -30,8 +29,7 @@ pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
             answer.find("iops", iops);
         }
         let name = words::setting(facts, point);
-        let basis =
-            point.spread(Measure::Iops, Direction::Total).map_or(String::new(), |s| s.basis());
+        let basis = point.figure(Measure::Iops).map_or(String::new(), |s| s.basis());
         answer.say(format!(
             "{name}: {} IOPS, {} at {} on average ({basis}); the following stages offer shares of \
              it.",
@@ -51,11 +49,8 @@ type Step<'a> = (f64, &'a Point, Outcome);
 
 /// Latency against offered load, and the highest rate that is sustained.
 pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
-    let steps: Vec<Step> = facts
-        .usable_by("rate")
-        .into_iter()
-        .map(|(rate, point)| (rate, point, outcome(facts, point)))
-        .collect();
+    let points = facts.usable_by("rate").into_iter();
+    let steps: Vec<Step> = points.map(|(rate, p)| (rate, p, outcome(facts, p))).collect();
     if steps.is_empty() {
         return nothing("No run can be used, so nothing is known about offered load.");
     }
@@ -156,11 +151,6 @@ fn is_below_offered(point: &Point, done: &Spread) -> bool {
     requested.zip(done.interval).is_some_and(|(requested, (_, high))| high < requested.mean)
 }
 
-/// Formats a rate in operations per second.
-fn per_s(rate: f64) -> String {
-    count::significant_or_whole(rate)
-}
-
 /// What ends the staircase: the steps that are not decidable, and the first that was missed.
 fn end(open: &[&Step<'_>], first_missed: Option<&Step<'_>>) -> Option<String> {
     let is_building_up = |step: &&&Step| step.2 == Outcome::BuildingUp;
@@ -214,7 +204,7 @@ fn share_of_peak(answer: &mut Answer, rate: f64, steps: &[Step<'_>], before: &[S
     answer.find("sustained-share", rate / iops);
     let of_peak = |step: &Step| {
         let done = done(step.1).filter(|_| step.2 != Outcome::Late)?;
-        Times::of_values(&done.values, &peak.values(Measure::Iops, Direction::Total))
+        Times::of_values(&done.values, &peak.per_run(Measure::Iops))
     };
     let most = steps.iter().filter_map(of_peak).max_by(|a, b| a.times.total_cmp(&b.times));
     let ops = peak.runs.iter().map(|run| run.all.total.ops).min().unwrap_or(0).max(1) as f64;
@@ -271,9 +261,9 @@ fn rise(answer: &mut Answer, sustained: &[&Step<'_>]) {
     answer.say(format!(
         "From {}/s on, p99 is {} that at {}/s: {} against {}. Plan for a lower rate if there is a \
          latency target.",
-        count::significant_or_whole(*rate),
+        per_s(*rate),
         times.formatted(),
-        count::significant_or_whole(*lowest),
+        per_s(*lowest),
         point.formatted(tail),
         first.formatted(tail)
     ));
@@ -318,8 +308,8 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
             answer.say(format!(
                 "Combinations are sustained up to r / {} + w / {} = {} ({} to {} by the loads \
                  offered; {} of {} lie on the wrong side of that line){trade}.",
-                count::significant_or_whole(reads),
-                count::significant_or_whole(writes),
+                per_s(reads),
+                per_s(writes),
                 count::significant(k),
                 count::significant(low),
                 count::significant(high),
@@ -374,17 +364,10 @@ fn boundary(cells: &[(f64, bool, &Point)]) -> Option<Boundary> {
 fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
     let tail = Measure::Quantile(0.95);
     let is_known = |point: &&Point| point.spread(tail, Direction::Read).is_some();
-    let light = |point: &&Point| point.at("read-rate") > Some(0.0);
-    let lightest = facts
-        .points
-        .iter()
-        .filter(light)
-        .filter(|point| point.at("write-rate") == Some(0.0))
-        .filter(is_known)
-        .min_by(|a, b| {
-            a.at("read-rate").partial_cmp(&b.at("read-rate")).unwrap_or(std::cmp::Ordering::Equal)
-        });
-    let Some(alone) = lightest else { return };
+    let reads = |point: &Point| point.at("read-rate").unwrap_or(0.0);
+    let alone = facts.points.iter().filter(|point| point.at("write-rate") == Some(0.0));
+    let alone = alone.filter(|point| reads(point) > 0.0).filter(is_known);
+    let Some(alone) = alone.min_by(|a, b| reads(a).total_cmp(&reads(b))) else { return };
     let same = facts.points.iter().filter(|point| point.at("read-rate") == alone.at("read-rate"));
     let half = same
         .filter(|point| outcome(facts, point) == Outcome::Carried && is_known(point))

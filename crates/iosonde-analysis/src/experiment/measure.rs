@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::figures::{DirectionFigures, FIVE_NINES, Figures};
+use crate::figures::{FIVE_NINES, Figures};
 use crate::finding::{Finding, Severity, Strength};
 use crate::verdict::FEWEST_OPS;
 use iosonde_model::spec::Direction;
@@ -128,7 +128,7 @@ impl Measure {
     /// Its value in a run; `None` if it is unknown or not supported by the number of samples.
     pub fn of(self, figures: &Figures, direction: Direction) -> Option<f64> {
         let all = &figures.all;
-        let of = of_direction(figures, direction);
+        let of = figures.all.of(direction);
         match self {
             Measure::Iops => (of.ops > 0).then_some(of.iops),
             Measure::Bandwidth => (of.ops > 0).then_some(of.bytes_per_s),
@@ -150,7 +150,7 @@ impl Measure {
     pub(super) fn is_solid(self, figures: &Figures, direction: Direction) -> bool {
         match self {
             Measure::Quantile(q) if q.min(1.0 - q) < CENTRAL => {
-                let quantile = of_direction(figures, direction).latency.quantile(q);
+                let quantile = figures.all.of(direction).latency.quantile(q);
                 quantile.is_some_and(Quantile::is_solid)
             }
             _ => figures.all.total.ops >= FEWEST_OPS,
@@ -162,11 +162,11 @@ impl Measure {
     pub(super) fn resolution(self, figures: &Figures, direction: Direction) -> f64 {
         match self {
             Measure::Quantile(q) => {
-                let quantile = of_direction(figures, direction).latency.quantile(q);
+                let quantile = figures.all.of(direction).latency.quantile(q);
                 quantile.map_or(0.0, Quantile::resolution)
             }
             Measure::Iops | Measure::Bandwidth | Measure::Mean => {
-                1.0 / of_direction(figures, direction).ops.max(1) as f64
+                1.0 / figures.all.of(direction).ops.max(1) as f64
             }
             _ => 0.0,
         }
@@ -193,14 +193,6 @@ pub(super) fn few_operations(ops: u64) -> Option<Finding> {
     let (strength, severity) = (Strength::Proven, Severity::LowConfidence);
     let finding = Finding::new("few_operations", "too few operations", strength, severity, words);
     (1..FEWEST_OPS).contains(&ops).then_some(finding)
-}
-
-pub(super) fn of_direction(figures: &Figures, direction: Direction) -> &DirectionFigures {
-    match direction {
-        Direction::Read => &figures.all.read,
-        Direction::Write => &figures.all.write,
-        Direction::Total => &figures.all.total,
-    }
 }
 
 #[cfg(test)]

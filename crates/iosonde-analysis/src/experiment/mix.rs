@@ -3,9 +3,8 @@
 //! Percentiles of a mix are those of all its requests in one histogram; the larger of two
 //! percentiles is not a percentile.
 
-use super::gate;
 use super::words::{Times, nothing};
-use super::{Answer, Measure, Point, StageFacts};
+use super::{Answer, Measure, Point, StageFacts, gate};
 use iosonde_model::spec::Direction;
 use iosonde_model::units::{count, duration};
 
@@ -89,7 +88,7 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
 
 /// The rate of a mix if reads and writes merely alternated: 1 / X = r / Xr + w / Xw.
 fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, writes: &Point) {
-    let rates = |point: &Point| point.values(Measure::Iops, Direction::Total);
+    let rates = |point: &Point| point.per_run(Measure::Iops);
     let between = points.iter().filter(|(share, _)| *share > 0.0 && *share < 100.0);
     let gaps = between.filter_map(|(share, point)| {
         let of_reads = share / 100.0;

@@ -42,22 +42,17 @@ pub(super) fn answer(facts: &StageFacts) -> Option<Answer> {
     let severity = if least < LOW_FROM { Severity::Warning } else { Severity::LowConfidence };
     let mut answer = Answer::default();
     answer.find("trend_over_runs", middle);
-    answer.mind(
-        "trend_over_runs",
-        "a trend over the runs",
-        Strength::Supported,
-        severity,
-        format!(
-            "{}: throughput {what} by {} from the first of the {} runs to the last (95 % {} to \
-             {}), whatever their setting: the figures are of no one state of the storage or the \
-             machine.",
-            facts.stage.heading(),
-            count::percent(middle.abs()),
-            facts.trials.len(),
-            count::percent(low),
-            count::percent(high),
-        ),
+    let words = format!(
+        "{}: throughput {what} by {} from the first of the {} runs to the last (95 % {} to \
+         {}), whatever their setting: the figures are of no one state of the storage or the \
+         machine.",
+        facts.stage.heading(),
+        count::percent(middle.abs()),
+        facts.trials.len(),
+        count::percent(low),
+        count::percent(high),
     );
+    answer.mind("trend_over_runs", "a trend over the runs", Strength::Supported, severity, words);
     Some(answer)
 }
 

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::measure::of_direction;
 use super::{Measure, Standing, TrialFigures};
 use iosonde_model::plan::design::{Cell, Level};
 use iosonde_model::spec::Direction;
@@ -42,9 +41,8 @@ pub struct Spread {
 impl Point {
     /// Of each run, its rate over its mean latency: Kleinrock's power, to compare levels by.
     pub(super) fn power(&self) -> Vec<f64> {
-        let rates = self.values(Measure::Iops, Direction::Total);
-        let latencies = self.values(Measure::Mean, Direction::Total);
-        rates.iter().zip(latencies).map(|(rate, ns)| rate / ns).collect()
+        let latencies = self.per_run(Measure::Mean);
+        self.per_run(Measure::Iops).iter().zip(latencies).map(|(rate, ns)| rate / ns).collect()
     }
 
     /// Collects the runs of a cell.
@@ -110,7 +108,9 @@ impl Point {
 
     /// A measure over its runs.
     pub fn spread(&self, measure: Measure, direction: Direction) -> Option<Spread> {
-        let is_queue = measure == Measure::Mean && self.is_open_loop(direction);
+        // Whether requests are made at their own times.
+        let is_open = |figures: &crate::Figures| figures.all.of(direction).service.is_some();
+        let is_queue = measure == Measure::Mean && self.runs.iter().any(is_open);
         let interval = if is_queue { reciprocal::mean } else { of_log_normal };
         let mut spread = Spread::with(self.values(measure, direction), interval)?;
         // Percentiles of fewer values vary less between runs than they are off.
@@ -124,14 +124,19 @@ impl Point {
         Some(spread)
     }
 
-    /// Whether its requests are made at their own times.
-    fn is_open_loop(&self, direction: Direction) -> bool {
-        self.runs.iter().any(|figures| of_direction(figures, direction).service.is_some())
+    /// A measure of all data operations in each of its runs.
+    pub(super) fn per_run(&self, measure: Measure) -> Vec<f64> {
+        self.values(measure, Direction::Total)
+    }
+
+    /// A measure of all data operations over its runs.
+    pub(super) fn figure(&self, measure: Measure) -> Option<Spread> {
+        self.spread(measure, Direction::Total)
     }
 
     /// The mean of a measure of all data operations.
     pub fn mean(&self, measure: Measure) -> Option<f64> {
-        Summary::of(&self.values(measure, Direction::Total)).map(|summary| summary.mean)
+        Summary::of(&self.per_run(measure)).map(|summary| summary.mean)
     }
 }
 

@@ -5,7 +5,7 @@
 //! run, when a burst at its beginning is over.
 
 use super::words::nothing;
-use super::{Answer, AnswerTable, Measure, StageFacts, TrialFigures};
+use super::{Answer, Measure, StageFacts, TrialFigures};
 use iosonde_model::units::{bytes, duration};
 use iosonde_stats::ratio::median;
 
@@ -61,13 +61,10 @@ pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     };
     let back = back.map_or("not within the run".into(), |after_s| duration::latency(after_s * 1e9));
     let between = before[first..].iter().map(|stage| row(stage, "-".into()));
-    answer.tables.push(AnswerTable {
-        caption: "Rate over the last half of each stage, response times, and the time until 90 % \
-                  of the first rate is back"
-            .into(),
-        columns: ["stage", "rate", "mean", "maximum", "back after"].map(String::from).to_vec(),
-        rows: between.chain([row(facts, back)]).collect(),
-    });
+    let caption = "Rate over the last half of each stage, response times, and the time until 90 % \
+                   of the first rate is back";
+    let columns = ["stage", "rate", "mean", "maximum", "back after"];
+    answer.table(caption, &columns, between.chain([row(facts, back)]).collect());
     answer
 }
 

@@ -122,8 +122,11 @@ impl Steadiness {
 
     /// Whether a run is of the measurement window.
     pub fn measures(&self, trial: &TrialFigures) -> bool {
-        self.window_start
-            .is_some_and(|start| (start..start + self.window_rounds).contains(&trial.repeat))
+        self.holds(trial.repeat)
+    }
+
+    fn holds(&self, round: u32) -> bool {
+        self.window_start.is_some_and(|start| (start..start + self.window_rounds).contains(&round))
     }
 
     /// The verdict in words.
@@ -238,7 +241,7 @@ fn figures(
 }
 
 /// A level with the name of its axis, where its label alone is a bare quantity.
-fn level_name(stage: &Stage, level: &Level) -> String {
+pub(super) fn level_name(stage: &Stage, level: &Level) -> String {
     let axis = stage.axes.iter().find(|axis| axis.name == level.axis);
     match axis.filter(|axis| axis.cases.is_empty()) {
         Some(axis) => format!("{} {}", axis.heading(), level.label),

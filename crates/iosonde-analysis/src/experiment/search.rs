@@ -3,10 +3,11 @@
 //! Both follow from the runs of the record alone, so that a search is resumed where it ended.
 
 use super::gate::{self, Ranking};
+use super::rounds::level_name;
 use super::{Answer, Measure, Point, StageFacts, TrialFigures};
 use crate::finding::{Severity, Strength};
-use iosonde_model::plan::design::Cell;
 use crate::grouped::distinct;
+use iosonde_model::plan::design::Cell;
 use iosonde_model::record::experiment::StageRun;
 use iosonde_model::spec::experiment::{Search, Stage};
 use iosonde_model::spec::{Direction, Experiment, LatencyTarget};
@@ -116,16 +117,12 @@ pub(super) fn answer(facts: &StageFacts) -> Answer {
         100.0 * NEAR,
     ));
     if !facts.laid_out.ended_early.is_empty() {
-        answer.mind(
-            "search_not_over",
-            "search not over",
-            Strength::Proven,
-            Severity::LowConfidence,
-            format!(
-                "The search ended early: {}. A better combination may exist.",
-                facts.laid_out.ended_early
-            ),
+        let words = format!(
+            "The search ended early: {}. A better combination may exist.",
+            facts.laid_out.ended_early
         );
+        let subject = "search not over";
+        answer.mind("search_not_over", subject, Strength::Proven, Severity::LowConfidence, words);
     }
     answer
 }
@@ -147,11 +144,9 @@ fn say_best(
     let name = |point: &Point| format!("({})", levels_of(facts, point));
     let rate = format!("{} at {}", lead.with_interval(measure), latency(facts, lead));
     answer.find("best-cell", lead.cell as f64);
-    lead.levels.iter().filter_map(|level| Some((level, level.value?))).for_each(
-        |(level, value)| {
-            answer.find(&format!("best-{}", level.axis.replace('_', "-")), value);
-        },
-    );
+    for (level, value) in lead.levels.iter().filter_map(|level| Some((level, level.value?))) {
+        answer.find(&format!("best-{}", level.axis.replace('_', "-")), value);
+    }
     let words = match gate::ranking(points, measure) {
         Some(Ranking::Best(_)) => format!("{title}: {}: {rate}.", name(lead)),
         Some(Ranking::Ties { points: ties, more, .. }) => {
@@ -188,12 +183,8 @@ fn say_best(
 
 /// `iodepth 8, numjobs 2`.
 fn levels_of(facts: &StageFacts, point: &Point) -> String {
-    let axis = |name: &str| facts.stage.axes.iter().find(|axis| axis.name == name);
-    let level = |level: &iosonde_model::plan::design::Level| match axis(&level.axis) {
-        Some(axis) if axis.cases.is_empty() => format!("{} {}", axis.heading(), level.label),
-        _ => level.label.clone(),
-    };
-    point.levels.iter().map(level).collect::<Vec<String>>().join(", ")
+    let names = point.levels.iter().map(|level| level_name(&facts.stage, level));
+    names.collect::<Vec<String>>().join(", ")
 }
 
 /// The limited latency in each run, or the mean latency.
@@ -203,11 +194,8 @@ fn latency(facts: &StageFacts, point: &Point) -> String {
         let mean = point.mean(Measure::Mean);
         return mean.map_or("n/a".into(), |ns| format!("mean {}", duration::latency(ns)));
     };
-    let runs = facts.of_cell(point.cell);
-    let all: Vec<String> = runs
-        .iter()
-        .map(|trial| duration::latency(share(trial, limit) * limit.limit_ns as f64))
-        .collect();
+    let of = |trial| duration::latency(share(trial, limit) * limit.limit_ns as f64);
+    let all: Vec<String> = facts.of_cell(point.cell).into_iter().map(of).collect();
     format!("{} {}", Measure::Quantile(limit.quantile).title(), all.join(", "))
 }
 

@@ -1,11 +1,9 @@
 //! The size at which bandwidth rather than the number of requests becomes the limit.
 
-use super::gate;
 use super::words::{self, Times, UNDECIDED, lines, nothing, of_line, runs};
-use super::{Answer, Measure, Point, StageFacts};
+use super::{Answer, Measure, Point, StageFacts, gate};
 use crate::finding::{Severity, Strength};
 use iosonde_model::plan::chance::mix;
-use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::size_model::{NoLine, Size, SizeModel};
 
@@ -40,7 +38,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
 }
 
 fn of_point(point: &Point) -> Option<Size> {
-    let values = point.values(Measure::Iops, Direction::Total);
+    let values = point.per_run(Measure::Iops);
     (!values.is_empty()).then_some(Size { bytes: point.at(AXIS)? as u64, values })
 }
 
@@ -319,7 +317,7 @@ fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point]))
         .collect();
     let rates = |points: &[&Point], size: f64| -> Vec<f64> {
         let point = points.iter().find(|point| point.at(AXIS) == Some(size));
-        point.map_or(Vec::new(), |point| point.values(Measure::Iops, Direction::Total))
+        point.map_or(Vec::new(), |point| point.per_run(Measure::Iops))
     };
     let all: Vec<&Point> = one.1.iter().chain(two.1).copied().collect();
     let (first, second) = (one.0, two.0);

@@ -1,11 +1,9 @@
 //! Throughput over I/O size, over the gap, and at random offsets: the micro-benchmarks.
 
-use super::gate;
 use super::sweep::{as_planned, compare, left_out, line};
 use super::words::{self, Times, lines, nothing};
-use super::{Answer, Measure, Point, StageFacts};
+use super::{Answer, Measure, Point, StageFacts, gate};
 use crate::finding::{Severity, Strength};
-use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
 /// The axis of sizes.
@@ -36,20 +34,14 @@ pub(super) fn random(facts: &StageFacts, before: &[StageFacts]) -> Answer {
 /// Over the gap, for each I/O size.
 pub(super) fn stride(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = over(facts, GAP);
-    let mut worst: Option<(String, Times)> = None;
-    for (name, points) in lines(facts, GAP) {
-        let Some(without) = points.iter().find(|point| point.at(GAP) == Some(0.0)) else {
-            continue;
-        };
+    let least = lines(facts, GAP).into_iter().filter_map(|(name, points)| {
+        let without = points.iter().find(|point| point.at(GAP) == Some(0.0))?;
         let gaps = points.iter().filter(|point| point.at(GAP) > Some(0.0));
         let times = gaps.filter_map(|point| Times::of(point, without, Measure::Bandwidth));
-        let least = times.min_by(|a, b| a.times.total_cmp(&b.times));
-        let is_less = |times: &Times| worst.as_ref().is_none_or(|(_, w)| times.times < w.times);
-        if let Some(least) = least.filter(is_less) {
-            worst = Some((name, least));
-        }
-    }
-    let all: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
+        Some((name, times.min_by(|a, b| a.times.total_cmp(&b.times))?))
+    });
+    let worst = least.min_by(|(_, a), (_, b)| a.times.total_cmp(&b.times));
+    let all = facts.usable();
     if let Some((name, times)) = worst {
         answer.find("least-kept", times.times);
         let is_shown = times.times < 1.0 && times.differ() && gate::withheld(&all).is_none();
@@ -91,7 +83,7 @@ fn over(facts: &StageFacts, axis: &str) -> Answer {
 /// Levels whose runs differ considerably.
 fn scatter(answer: &mut Answer, facts: &StageFacts) {
     let unsteady = facts.points.iter().filter_map(|point| {
-        let spread = point.spread(Measure::Bandwidth, Direction::Total)?;
+        let spread = point.figure(Measure::Bandwidth)?;
         let cv = spread.std_dev? / spread.mean;
         (cv > SCATTER_FROM).then_some((point, cv))
     });
@@ -128,13 +120,10 @@ fn cache(answer: &mut Answer, facts: &StageFacts) {
         if proven {
             answer.say(format!("{formatted}: the cache was {label}, as labelled."));
         } else {
-            answer.mind(
-                "cache_label",
-                "a cache state that differs from its label",
-                Strength::Proven,
-                Severity::LowConfidence,
-                format!("{formatted}: it was not {label}, so do not read those curves as {label}."),
-            );
+            let words =
+                format!("{formatted}: it was not {label}, so do not read those curves as {label}.");
+            let subject = "a cache state that differs from its label";
+            answer.mind("cache_label", subject, Strength::Proven, Severity::LowConfidence, words);
         }
     }
 }

@@ -66,8 +66,7 @@ impl<'a> Levels<'a> {
     /// a level that has the measure.
     fn highest(&self, measure: Measure) -> Option<Result<Highest, String>> {
         let all: Vec<&Point> = self.points.iter().collect();
-        let means = all.iter().filter_map(|point| Some((point.mean(measure)?, *point)));
-        let (_, top) = means.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (_, top) = gate::highest(&all, measure)?;
         let ties = match gate::ranking(&all, measure) {
             Some(Ranking::Ties { points, .. }) => points.len() - 1,
             Some(Ranking::Undecided(why)) => return Some(Err(why)),
@@ -185,7 +184,7 @@ fn beyond_physics(answer: &mut Answer, study: &Study) {
     let ceiling = link.unwrap_or(BEYOND_LINKS_BYTES_PER_S);
     let mut beyond: Vec<String> = Vec::new();
     for facts in &study.stages {
-        for point in facts.points.iter().filter(|point| point.is_usable()) {
+        for point in facts.usable() {
             if point.mean(Measure::Bandwidth).is_some_and(|rate| rate > ceiling) {
                 let rate = point.formatted(Measure::Bandwidth);
                 beyond.push(format!("{} ({}): {rate}", facts.stage.heading(), point.name()));
@@ -256,32 +255,12 @@ fn ceiling(answer: &mut Answer, study: &Study) {
 
 /// Each finding of the runs once, with its strength, how often and where.
 fn anomalies(answer: &mut Answer, study: &Study) {
-    struct Seen<'a> {
-        finding: &'a Finding,
-        runs: usize,
-        stages: Vec<&'a str>,
-    }
-    let mut seen: Vec<Seen> = Vec::new();
-    for facts in &study.stages {
+    let all = study.stages.iter().flat_map(|facts| {
         let all =
             facts.trials.iter().flat_map(|trial| trial.findings.iter().map(move |f| (trial, f)));
-        for (_, finding) in all.filter(|(trial, finding)| facts.limits_trust(trial, finding)) {
-            let stage = facts.stage.heading();
-            match seen.iter_mut().find(|known| known.finding.code == finding.code) {
-                Some(known) => {
-                    known.runs += 1;
-                    if known.finding.strength < finding.strength {
-                        known.finding = finding;
-                    }
-                    if !known.stages.contains(&stage) {
-                        known.stages.push(stage);
-                    }
-                }
-                None => seen.push(Seen { finding, runs: 1, stages: vec![stage] }),
-            }
-        }
-    }
-    seen.sort_by_key(|each| std::cmp::Reverse((each.finding.severity, each.finding.strength)));
+        let own = all.filter(|(trial, finding)| facts.limits_trust(trial, finding));
+        own.map(|(_, finding)| (finding.code, (finding, facts.stage.heading())))
+    });
     let runs: usize = study.stages.iter().map(|facts| facts.trials.len()).sum();
     let clearest = grouped(all).into_iter().filter_map(|(_, found)| {
         // The first of the strongest.
@@ -293,8 +272,13 @@ fn anomalies(answer: &mut Answer, study: &Study) {
             found.len(),
             distinct(found.iter().map(|(_, stage)| *stage)).join(", ")
         );
-        answer.warnings.push(finding);
-    }
+        let mut finding = (*finding).clone();
+        finding.words = words;
+        Some(finding)
+    });
+    let mut seen: Vec<Finding> = clearest.collect();
+    seen.sort_by_key(|finding| std::cmp::Reverse((finding.severity, finding.strength)));
+    answer.warnings.extend(seen.iter().cloned());
     if seen.is_empty() {
         answer.say(format!("None of the {runs} runs has a finding."));
     }

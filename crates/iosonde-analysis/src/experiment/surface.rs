@@ -1,7 +1,6 @@
 //! Which depth does each block size need, and how much client CPU time does an operation cost?
 
 use super::gate::{self, Ranking};
-use super::sweep::highest;
 use super::words::{self, Times, lines, nothing, slug};
 use super::{Answer, Measure, Point, Spread, StageFacts};
 use iosonde_model::plan::chance::mix;
@@ -17,13 +16,13 @@ const ENOUGH_WITHIN: f64 = 0.05;
 /// The best combination, and for each size the sufficient depth and the knee.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "iodepth");
-    let all: Vec<&Point> = facts.points.iter().filter(|point| point.is_usable()).collect();
-    let Some(highest) = highest(&all) else {
+    let all = facts.usable();
+    let Some((rate, highest)) = gate::highest(&all, Measure::Bandwidth) else {
         return nothing("No run can be used, so there is no surface.");
     };
     let mut answer = Answer::default();
     let at = |point: &Point, axis: &str| point.at(axis).unwrap_or(0.0);
-    answer.find("best-bytes-per-s", highest.mean(Measure::Bandwidth).unwrap_or(0.0));
+    answer.find("best-bytes-per-s", rate);
     let rate = highest.with_interval(Measure::Bandwidth);
     let name = |point: &Point| format!("({})", point.name());
     let words = match gate::ranking(&all, Measure::Bandwidth) {
@@ -52,7 +51,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let cost = |point: &Point| at(point, "iodepth") * at(point, "block-size");
     let mut by_cost: Vec<(&Point, Setting)> = all
         .iter()
-        .map(|p| (*p, cost(p), p.values(Measure::Bandwidth, Direction::Total)))
+        .map(|p| (*p, cost(p), p.per_run(Measure::Bandwidth)))
         .filter(|(_, _, values)| !values.is_empty())
         .map(|(point, cost, values)| (point, Setting { cost, values }))
         .collect();
@@ -73,13 +72,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         ));
     }
     for (name, points) in &lines {
-        let level = |point: &&Point| {
-            let rates = point.values(Measure::Iops, Direction::Total);
-            let means = point.values(Measure::Mean, Direction::Total);
-            let latencies = means.iter().map(|ns| ns / 1e9).collect();
-            (!rates.is_empty()).then_some(Level { n: point.at("iodepth")?, rates, latencies })
-        };
-        let levels: Vec<Level> = points.iter().filter_map(level).collect();
+        let levels = points.iter().filter_map(|point| words::level(point, point.at("iodepth")?));
+        let levels: Vec<Level> = levels.collect();
         let knee = knee(&levels, seed);
         let label = |point: &Point| count::setting(point.at("iodepth").unwrap_or_default());
         let words = match gate::rank(points.iter().map(|p| (*p, p.power())).collect()) {
@@ -113,7 +107,7 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
         let costs: Vec<(f64, Spread, &Point)> = points
             .iter()
             .filter_map(|point| {
-                let cost = point.spread(Measure::CpuPerOp, Direction::Total)?;
+                let cost = point.figure(Measure::CpuPerOp)?;
                 Some((point.at("block-size")?, cost, *point))
             })
             .collect();

@@ -7,7 +7,6 @@ use super::{Answer, Measure, Point, StageFacts};
 use crate::finding::{Severity, Strength};
 use crate::grouped::grouped;
 use iosonde_model::plan::chance::mix;
-use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::Parameter;
 use iosonde_model::units::count;
 use iosonde_stats::bootstrap::log_t_p;
@@ -21,12 +20,6 @@ const SHOWN: f64 = 0.05;
 /// Smallest loss of throughput between neighbouring levels that counts as a cliff.
 const CLIFF_FROM: f64 = 0.25;
 
-/// The level of greatest mean bandwidth of a line: not shown to be the best.
-pub(super) fn highest<'a>(points: &[&'a Point]) -> Option<&'a Point> {
-    let rate = |point: &&&Point| point.mean(Measure::Bandwidth).unwrap_or(0.0);
-    points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).copied()
-}
-
 /// The best level of a line, the sufficient level, and the largest loss between neighbours.
 pub(super) fn line(
     answer: &mut Answer,
@@ -35,16 +28,12 @@ pub(super) fn line(
     name: &str,
     points: &[&Point],
 ) {
-    let Some(highest) = highest(points) else { return };
+    let Some((_, highest)) = gate::highest(points, Measure::Bandwidth) else { return };
     let label =
         |point: &Point| point.level(axis).map_or(String::new(), |level| level.label.clone());
     let key = |word: &str| format!("{word}-{}", slug(name));
-    if let Some(spread) = highest.spread(Measure::Bandwidth, Direction::Total) {
-        answer.find(&key("best-bytes-per-s"), spread.mean);
-        if let Some((low, high)) = spread.interval {
-            answer.find(&key("best-bytes-per-s_low"), low);
-            answer.find(&key("best-bytes-per-s_high"), high);
-        }
+    if let Some(spread) = highest.figure(Measure::Bandwidth) {
+        answer.find_spread(&key("best-bytes-per-s"), &spread);
     }
     let enough = enough(facts, axis, points).map_or(String::new(), |point| {
         answer.find(&key("enough"), point.at(axis).unwrap_or_default());
@@ -87,7 +76,7 @@ fn enough<'a>(facts: &StageFacts, axis: &str, points: &[&'a Point]) -> Option<&'
         return None;
     }
     let setting = |point: &&Point| {
-        let values = point.values(Measure::Bandwidth, Direction::Total);
+        let values = point.per_run(Measure::Bandwidth);
         let cost = point.at(axis)?;
         (!values.is_empty()).then_some(Setting { cost, values })
     };
@@ -99,7 +88,7 @@ fn enough<'a>(facts: &StageFacts, axis: &str, points: &[&'a Point]) -> Option<&'
 
 /// The largest drop from a level to the next, if it is significant.
 fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Point) -> String) {
-    let rates = |point: &Point| point.values(Measure::Bandwidth, Direction::Total);
+    let rates = |point: &Point| point.per_run(Measure::Bandwidth);
     let pairs = points.windows(2).map(|pair| log_t_p(&rates(pair[1]), &rates(pair[0])));
     let corrected = holm(&pairs.collect::<Vec<f64>>());
     let falls = points.windows(2).zip(corrected).filter_map(|(pair, p)| {
@@ -132,7 +121,7 @@ pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
         let middle = ratios[ratios.len() / 2];
         let first = own.first().map_or("", |pair| pair.first.as_str());
         let shown = own.iter().filter(|pair| pair.p <= SHOWN).count();
-        answer.find(&format!("{}-over-{}", slug(&second), slug(first)), middle);
+        answer.find(&format!("{}-over-{}", slug(second), slug(first)), middle);
         let [low, high, middle] = [low, high, &middle].map(|v| count::significant(*v));
         let heading = of.heading();
         let count = own.len();
@@ -172,7 +161,7 @@ fn pairs(facts: &StageFacts, axis: &str) -> Vec<Pair> {
             let label = |point: &Point| point.level(axis).map(|level| level.label.clone());
             let times = Times::of(other, first, Measure::Bandwidth);
             if let (Some(a), Some(b), Some(times)) = (label(first), label(other), times) {
-                let rates = |point: &Point| point.values(Measure::Bandwidth, Direction::Total);
+                let rates = |point: &Point| point.per_run(Measure::Bandwidth);
                 let p = log_t_p(&rates(other), &rates(first));
                 found.push(Pair { first: a, second: b, times: times.times, p });
             }
@@ -189,9 +178,7 @@ fn pairs(facts: &StageFacts, axis: &str) -> Vec<Pair> {
 pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     let mut wrong = Vec::new();
     for point in &facts.points {
-        let Some(cell) = facts.laid_out.cells.get(point.cell) else { continue };
-        let requested =
-            facts.parameter(cell, Parameter::BlockSize).and_then(|value| value.number());
+        let requested = facts.number(point, Parameter::BlockSize);
         for figures in &point.runs {
             let seen = figures.all.total.bytes as f64 / figures.all.total.ops.max(1) as f64;
             // Short transfers at the end of a region cannot increase the mean.
@@ -204,13 +191,10 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     }
     wrong.dedup();
     if !wrong.is_empty() {
-        answer.mind(
-            "level_not_applied",
-            "levels that did not reach the engine",
-            Strength::Proven,
-            Severity::LowConfidence,
-            format!("The requested size differs from the transferred size: {}.", wrong.join("; ")),
-        );
+        let words =
+            format!("The requested size differs from the transferred size: {}.", wrong.join("; "));
+        let subject = "levels that did not reach the engine";
+        answer.mind("level_not_applied", subject, Strength::Proven, Severity::LowConfidence, words);
     }
 }
 

@@ -1,10 +1,8 @@
 //! How long the slowest requests take, and which percentiles the number of requests supports.
 
-use super::gate;
 use super::words::{self, Times, lines, nothing, of_line};
-use super::{Answer, Measure, Point, Spread, StageFacts};
+use super::{Answer, Measure, Point, Spread, StageFacts, gate};
 use crate::figures::reason;
-use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
 /// The figures reported for each level.
@@ -61,7 +59,7 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
     let tail = [Measure::Quantile(0.95), Measure::Quantile(0.99), Measure::Quantile(0.999)];
     let tail =
         tail.map(|measure| format!("{} {}", measure.title(), level.point.formatted(measure)));
-    let mean = level.point.spread(Measure::Mean, Direction::Total);
+    let mean = level.point.figure(Measure::Mean);
     let basis = mean.as_ref().map_or("n/a".into(), |spread| spread.basis());
     answer.say(format!(
         "{}: {} on average, {} ({basis}).",
@@ -71,12 +69,12 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
     ));
     let key = words::slug(&level.label);
     if let Some(mean) = mean {
-        find(answer, &format!("{key}_mean_ns"), &mean);
+        answer.find_spread(&format!("{key}_mean_ns"), &mean);
     }
     for q in TAIL {
         let word = Measure::Quantile(q).word();
-        if let Some(spread) = level.point.spread(Measure::Quantile(q), Direction::Total) {
-            find(answer, &format!("{key}_{word}_ns"), &spread);
+        if let Some(spread) = level.point.figure(Measure::Quantile(q)) {
+            answer.find_spread(&format!("{key}_{word}_ns"), &spread);
             continue;
         }
         // The run with the fewest requests lacks it.
@@ -86,14 +84,6 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
         if let Some(reason) = quantile.and_then(reason) {
             answer.say(format!("{}: {word} cannot be reported: a run {reason}.", level.label));
         }
-    }
-}
-
-fn find(answer: &mut Answer, name: &str, spread: &Spread) {
-    answer.find(name, spread.mean);
-    if let Some((low, high)) = spread.interval {
-        answer.find(&format!("{name}_low"), low);
-        answer.find(&format!("{name}_high"), high);
     }
 }
 
@@ -126,7 +116,7 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     }
     // In each run, how many times the mean the percentile is.
     let over_mean = |level: &Level<'_>| -> Vec<f64> {
-        let of = |measure| level.point.values(measure, Direction::Total);
+        let of = |measure| level.point.per_run(measure);
         of(Measure::Quantile(q)).iter().zip(of(Measure::Mean)).map(|(q, mean)| q / mean).collect()
     };
     let Some(times) = Times::of_values(&over_mean(last), &over_mean(first)) else { return };
@@ -181,7 +171,7 @@ fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
 
 fn row(level: &Level<'_>) -> Vec<String> {
     let formatted = |measure: Measure| {
-        let spread = level.point.spread(measure, Direction::Total);
+        let spread = level.point.figure(measure);
         spread.map_or("n/a".into(), |spread: Spread| match spread.interval {
             Some((low, high)) => {
                 format!(

@@ -3,9 +3,9 @@
 
 use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
 use crate::finding::{Finding, Severity, Strength};
-use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count};
 use iosonde_stats::bootstrap::{Interval, Method, log_t_p, log_t_ratio, log_t_ratio_among};
+use iosonde_stats::knee::Level;
 
 impl Answer {
     /// Adds a sentence.
@@ -17,6 +17,15 @@ impl Answer {
     pub(super) fn find(&mut self, name: &str, value: f64) {
         if value.is_finite() {
             self.found.insert(name.into(), value);
+        }
+    }
+
+    /// Adds a figure with the ends of its interval.
+    pub(super) fn find_spread(&mut self, name: &str, spread: &Spread) {
+        self.find(name, spread.mean);
+        if let Some((low, high)) = spread.interval {
+            self.find(&format!("{name}_low"), low);
+            self.find(&format!("{name}_high"), high);
         }
     }
 
@@ -90,14 +99,12 @@ impl Spread {
 impl Point {
     /// A measure of all data operations as text; `n/a` if unknown.
     pub(super) fn formatted(&self, measure: Measure) -> String {
-        self.spread(measure, Direction::Total)
-            .map_or("n/a".into(), |spread| spread.formatted(measure))
+        self.figure(measure).map_or("n/a".into(), |spread| spread.formatted(measure))
     }
 
     /// The same with the interval of its mean.
     pub(super) fn with_interval(&self, measure: Measure) -> String {
-        self.spread(measure, Direction::Total)
-            .map_or("n/a".into(), |spread| spread.with_interval(measure))
+        self.figure(measure).map_or("n/a".into(), |spread| spread.with_interval(measure))
     }
 }
 
@@ -113,7 +120,7 @@ pub(super) struct Times {
 impl Times {
     /// `None` unless both are known.
     pub(super) fn of(one: &Point, other: &Point, measure: Measure) -> Option<Times> {
-        let values = |point: &Point| point.values(measure, Direction::Total);
+        let values = |point: &Point| point.per_run(measure);
         Times::of_values(&values(one), &values(other))
     }
 
@@ -175,6 +182,13 @@ pub(super) fn interval(
         }
         None => format!(" (n = {runs}, {TOO_FEW})"),
     }
+}
+
+/// A point with so many requests in flight as a level of a knee; `None` unless it has a rate.
+pub(super) fn level(point: &Point, n: f64) -> Option<Level> {
+    let rates = point.per_run(Measure::Iops);
+    let latencies = point.per_run(Measure::Mean).iter().map(|ns| ns / 1e9).collect();
+    (!rates.is_empty()).then_some(Level { n, rates, latencies })
 }
 
 /// `22.3 KiB`.

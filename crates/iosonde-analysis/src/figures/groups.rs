@@ -1,6 +1,7 @@
 //! The jobs of a run by role, and what they did by direction.
 
 use super::{DirectionFigures, Figures, GroupFigures};
+use iosonde_model::spec::Direction;
 
 impl Figures {
     /// All jobs together, and each role where there are several.
@@ -25,6 +26,15 @@ impl GroupFigures {
             ("sync", &self.sync),
         ];
         all.into_iter().filter(|(_, each)| each.ops > 0)
+    }
+
+    /// One direction, or all data operations together.
+    pub fn of(&self, direction: Direction) -> &DirectionFigures {
+        match direction {
+            Direction::Read => &self.read,
+            Direction::Write => &self.write,
+            Direction::Total => &self.total,
+        }
     }
 
     /// Mean number of requests of one direction in flight: its part of the depth by Little's law.

@@ -86,11 +86,9 @@ fn flatten(path: &str, value: &Value, all: &mut BTreeMap<String, String>) {
                 flatten(&format!("{path}.{name}"), each, all);
             }
         }
-        Value::String(text) => {
-            all.insert(path.into(), text.clone());
-        }
-        other => {
-            all.insert(path.into(), other.to_string());
+        value => {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            all.insert(path.into(), text);
         }
     }
 }

@@ -38,18 +38,14 @@ impl Line<'_> {
         }
         answer.find(&self.key("little_residual"), worst);
         if worst > LITTLE_WITHIN {
-            answer.mind(
-                "little",
-                "mean queue depth and throughput times latency",
-                Strength::Proven,
-                Severity::LowConfidence,
-                format!(
-                    "{}: mean queue depth and throughput times latency differ by up to {}: the \
-                     latencies or the depths of these runs are wrong.",
-                    self.name,
-                    count::percent(worst)
-                ),
+            let words = format!(
+                "{}: mean queue depth and throughput times latency differ by up to {}: the \
+                 latencies or the depths of these runs are wrong.",
+                self.name,
+                count::percent(worst)
             );
+            let subject = "mean queue depth and throughput times latency";
+            answer.mind("little", subject, Strength::Proven, Severity::LowConfidence, words);
         } else {
             let runs: usize = self.points.iter().map(|point| point.runs.len()).sum();
             let which = match shown == runs {
@@ -67,24 +63,20 @@ impl Line<'_> {
     /// Whether the requested depths were reached.
     pub(super) fn reached(&self, answer: &mut Answer, facts: &StageFacts) {
         let missed = self.points.iter().filter_map(|point| {
-            let (seen, requested) = (point.mean(Measure::Depth)?, self.requested(point, facts)?);
+            let (seen, requested) = (point.mean(Measure::Depth)?, facts.depth(point));
             let is_missed = seen < REACHED_FROM * requested && !gate::pauses(facts, point);
             is_missed.then(|| format!("{} of {requested}", count::significant(seen)))
         });
         let missed: Vec<String> = missed.collect();
         if !missed.is_empty() {
-            answer.mind(
-                "depth_not_applied",
-                "a queue depth that was not reached",
-                Strength::Proven,
-                Severity::Warning,
-                format!(
-                    "{}: the requested queue depth was not reached: {}. These levels are labels, \
-                     not depths.",
-                    self.name,
-                    missed.join(", ")
-                ),
+            let words = format!(
+                "{}: the requested queue depth was not reached: {}. These levels are labels, \
+                 not depths.",
+                self.name,
+                missed.join(", ")
             );
+            let subject = "a queue depth that was not reached";
+            answer.mind("depth_not_applied", subject, Strength::Proven, Severity::Warning, words);
         }
     }
 }

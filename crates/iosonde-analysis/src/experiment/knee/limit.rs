@@ -129,8 +129,7 @@ impl Line<'_> {
     fn burst(&self) -> Option<(&Point, Even<'_>)> {
         gate::withheld(self.points).is_none().then_some(())?;
         let even = self.even_end()?;
-        let most = self.points.iter().copied().filter_map(|p| Some((p.mean(Measure::Iops)?, p)));
-        let (_, peak) = most.max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (_, peak) = gate::highest(self.points, Measure::Iops)?;
         let first = even.points.first()?;
         let is_below = peak.at(self.axis) < first.at(self.axis);
         let times = Times::of(peak, first, Measure::Iops)?;

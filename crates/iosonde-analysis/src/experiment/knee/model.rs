@@ -7,7 +7,7 @@ use super::super::{Answer, Measure, Point};
 use super::Line;
 use super::saturation::Growth;
 use crate::finding::{Severity, Strength};
-use iosonde_model::units::count;
+use iosonde_model::units::count::{self, significant_or_whole as rate};
 use iosonde_stats::bootstrap::log_t_p;
 use iosonde_stats::holm::holm;
 use iosonde_stats::knee::Level;
@@ -236,25 +236,17 @@ impl Line<'_> {
         let shown = above_bound(levels);
         let shown = shown.iter().filter(|(n, _)| fitted.above_bound.iter().any(|(at, _)| at == n));
         let Some((n, over)) = shown.max_by(|a, b| a.1.times.total_cmp(&b.1.times)) else { return };
-        answer.mind(
-            "above_bound",
-            "throughput above what the depth allows",
-            Strength::ConsistentWith,
-            Severity::Warning,
-            format!(
-                "{}: at {} throughput is {} what the depth 1 latency allows: a cache serves \
-                 requests at depth, requests are merged, or the device leaves a power-saving \
-                 state slowly at depth 1.",
-                self.name,
-                formatted(*n),
-                over.formatted(),
-            ),
+        let words = format!(
+            "{}: at {} throughput is {} what the depth 1 latency allows: a cache serves \
+             requests at depth, requests are merged, or the device leaves a power-saving \
+             state slowly at depth 1.",
+            self.name,
+            formatted(*n),
+            over.formatted(),
         );
+        let subject = "throughput above what the depth allows";
+        answer.mind("above_bound", subject, Strength::ConsistentWith, Severity::Warning, words);
     }
-}
-
-fn rate(iops: f64) -> String {
-    count::significant_or_whole(iops)
 }
 
 /// Levels whose throughput is shown to be above N / R(1), with its ratio to that: the repeats of

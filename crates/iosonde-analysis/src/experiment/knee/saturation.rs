@@ -74,8 +74,7 @@ impl Line<'_> {
     /// The lowest level within 5 % of the best, if it is shown that it is and the one below it is
     /// not.
     fn enough(&self, answer: &mut Answer) {
-        let all = self.points.iter().filter_map(|point| Some((point.mean(Measure::Iops)?, *point)));
-        let Some((_, best)) = all.max_by(|a, b| a.0.total_cmp(&b.0)) else { return };
+        let Some((_, best)) = gate::highest(self.points, Measure::Iops) else { return };
         let share = 1.0 - ENOUGH_WITHIN;
         let sides = gate::sides(self.points, best, share, Measure::Iops);
         let reached = sides.iter().position(|side| side.is_some_and(|s| s != gate::Side::Below));

@@ -65,11 +65,8 @@ impl Steadiness {
         if let Some((low, high)) = window.drift() {
             let reach = low.abs().max(high.abs());
             let signed = |share: f64| format!("{:+.1} %", share * 100.0);
-            let exclude = if reach > ALLOWED_DRIFT {
-                format!("; it cannot exclude a drift of {} per round", percent(reach))
-            } else {
-                String::new()
-            };
+            let words = || format!("; it cannot exclude a drift of {} per round", percent(reach));
+            let exclude = (reach > ALLOWED_DRIFT).then(words).unwrap_or_default();
             answer.say(format!(
                 "{name}, {title}: drift per round {} (90 % interval {} to {}){exclude}.",
                 signed(window.slope / window.mean),
@@ -132,9 +129,7 @@ impl Steadiness {
             }
         }
         let row = |round: u32| {
-            let own = self
-                .window_start
-                .is_some_and(|start| (start..start + self.window_rounds).contains(&round));
+            let own = self.holds(round);
             let mut row = vec![format!("{}{}", round + 1, if own { " *" } else { "" })];
             for each in &self.tracked {
                 let value = each.values.get(round as usize).copied().flatten();
