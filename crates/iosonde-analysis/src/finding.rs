@@ -145,6 +145,12 @@ impl From<f64> for Evidence {
 
 impl From<&str> for Evidence {
     fn from(text: &str) -> Self {
+impl From<u64> for Evidence {
+    fn from(count: u64) -> Self {
+        Evidence::Number(count as f64)
+    }
+}
+
         Evidence::Text(text.to_owned())
     }
 }
@@ -277,6 +283,21 @@ impl<F> Detector<F> {
 
     /// A finding of another severity.
     pub(crate) fn found_at(
+    /// A finding that a counter or the kernel reports.
+    pub(crate) fn proven(&self, words: String) -> Finding {
+        self.found(Strength::Proven, words)
+    }
+
+    /// A finding for which evidence and a discriminating test agree.
+    pub(crate) fn supported(&self, words: String) -> Finding {
+        self.found(Strength::Supported, words)
+    }
+
+    /// A finding whose evidence would also fit something else.
+    pub(crate) fn suspected(&self, words: String) -> Finding {
+        self.found(Strength::ConsistentWith, words)
+    }
+
         &self,
         severity: Severity,
         strength: Strength,

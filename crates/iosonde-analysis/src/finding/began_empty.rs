@@ -5,7 +5,7 @@ use iosonde_stats::dependent::{self, Batch};
 use iosonde_stats::normal;
 use iosonde_stats::ratio::median;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 use crate::arrivals::ArrivalVerdict;
 use crate::series;
 
@@ -58,7 +58,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::span(warmup_ns),
         super::percent(missing.min(1.0)),
     );
-    let finding = DETECTOR.found(Strength::Supported, words).moves_latency(missing.min(1.0));
+    let finding = DETECTOR.supported(words).moves_latency(missing.min(1.0));
     Some(finding.unseen().with("memory_ns", memory_ns).with("missing_share", missing.min(1.0)))
 }
 

@@ -21,7 +21,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     }
     if !case.run.plan.target().direct {
         let words = "Buffered, as requested: the page cache is part of the measurement.".to_owned();
-        return Some(DETECTOR.found(Strength::Proven, words));
+        return Some(DETECTOR.proven(words));
     }
     let reason = target.direct_refused.as_deref().unwrap_or("no reason given");
     let words = format!(

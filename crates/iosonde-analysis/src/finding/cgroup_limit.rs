@@ -1,11 +1,12 @@
 //! `cgroup_limit`: the rate is what a cgroup allows.
 
 use iosonde_model::record::facts::{IoLimit, IoLimitKind};
-use iosonde_model::units;
+use iosonde_model::units::bytes;
+use iosonde_model::units::count::significant_or_whole as per_second;
 
 use crate::arrivals::{ArrivalFigures, ArrivalVerdict};
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "cgroup_limit",
@@ -45,8 +46,7 @@ pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     );
     let subject =
         format!("the cgroup I/O limit of {}", formatted(limit.kind, limit.per_second as f64));
-    let finding = DETECTOR.found(Strength::Proven, words).about(subject);
-    let finding = finding.with("limit_per_s", limit.per_second as f64);
+    let finding = DETECTOR.proven(words).about(subject).with("limit_per_s", limit.per_second);
     Some(finding.with("measured_per_s", measured).with("source", limit.source.as_str()))
 }
 
@@ -62,15 +62,11 @@ fn rate(case: &Case<'_>, kind: IoLimitKind) -> f64 {
 
 fn formatted(kind: IoLimitKind, rate: f64) -> String {
     match kind {
-        IoLimitKind::ReadBytes => format!("{} of reads", units::bytes::per_second(rate)),
-        IoLimitKind::WriteBytes => format!("{} of writes", units::bytes::per_second(rate)),
+        IoLimitKind::ReadBytes => format!("{} of reads", bytes::per_second(rate)),
+        IoLimitKind::WriteBytes => format!("{} of writes", bytes::per_second(rate)),
         IoLimitKind::ReadIops => format!("{} reads per second", per_second(rate)),
         IoLimitKind::WriteIops => format!("{} writes per second", per_second(rate)),
     }
-}
-
-fn per_second(rate: f64) -> String {
-    units::count::significant_or_whole(rate)
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! `client_lag`: operations of an open loop were submitted late although slots were free.
 
 use crate::arrivals::ArrivalVerdict;
+use crate::series;
 use iosonde_model::units::duration;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "client_lag",
@@ -28,19 +29,17 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
          include the client's own delay; give it more CPUs, or a lower rate per job.",
         duration::latency(lag_ns as f64)
     );
-    let finding = DETECTOR.found(Strength::Proven, words).moves_latency(lag_share(case));
-    Some(finding.with("lag_p99_ns", lag_ns as f64))
+    Some(DETECTOR.proven(words).moves_latency(lag_share(case)).with("lag_p99_ns", lag_ns))
 }
 
 /// Share of the client's delay in the response times of open loops.
 fn lag_share(case: &Case<'_>) -> f64 {
-    let mut sums = [0.0; 2];
-    for direction in case.run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim]) {
-        for (sum, of) in sums.iter_mut().zip([&direction.lag, &direction.response]) {
-            *sum += of.sum() as f64;
-        }
+    let mut sums = (0.0, 0.0);
+    for direction in series::directions(case.run) {
+        sums.0 += direction.lag.sum() as f64;
+        sums.1 += direction.response.sum() as f64;
     }
-    sums[0] / sums[1].max(1.0)
+    sums.0 / f64::max(sums.1, 1.0)
 }
 
 #[cfg(test)]

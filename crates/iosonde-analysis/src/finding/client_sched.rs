@@ -1,5 +1,6 @@
 //! `client_sched`: the host stalled threads for long enough to show in the tail.
 
+use crate::profile::machine::shares;
 use iosonde_model::units::duration;
 
 use super::{Case, Detect, Detector, Finding, Severity, Strength};
@@ -56,7 +57,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = words.join(" ");
     let mut finding = DETECTOR.found(strength, words);
     if let Some((p99, share)) = late {
-        finding = finding.with("late_share", share).with("latency_p99_ns", p99 as f64);
+        finding = finding.with("late_share", share).with("latency_p99_ns", p99);
     }
     Some(match steal {
         Some(share) => finding.moves(share).with("steal_share", share),
@@ -104,7 +105,7 @@ fn pause(case: &Case<'_>) -> Option<Finding> {
         super::percent(share)
     );
     let finding = DETECTOR.found_at(Severity::LowConfidence, Strength::Supported, words);
-    Some(finding.moves(share).with("standstill_ns", longest as f64).with("standstill_share", share))
+    Some(finding.moves(share).with("standstill_ns", longest).with("standstill_share", share))
 }
 
 /// Shares of the machine's CPU time between the first and the last sample: user, system, idle,
@@ -113,9 +114,7 @@ pub(super) fn cpu_shares(case: &Case<'_>) -> Option<[f64; 5]> {
     let mut looks = case.run.telemetry.iter().filter_map(|sample| sample.cpu_ticks);
     let first = looks.next()?;
     let last = looks.next_back()?;
-    let spent: [u64; 5] = std::array::from_fn(|kind| last[kind].saturating_sub(first[kind]));
-    let total: u64 = spent.iter().sum();
-    (total > 0).then(|| spent.map(|ticks| ticks as f64 / total as f64))
+    shares(first, last)
 }
 
 #[cfg(test)]

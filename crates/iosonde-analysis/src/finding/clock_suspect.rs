@@ -23,7 +23,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(entry) = broken {
         let words =
             format!("The clock is unreliable, latencies may be invalid: {}.", entry.words());
-        let finding = DETECTOR.found(Strength::Supported, words).with("residual", entry.residual);
+        let finding = DETECTOR.supported(words).with("residual", entry.residual);
         return Some(finding.with("identity", entry.code));
     }
     let source = case.host?.clocksource.as_deref()?;

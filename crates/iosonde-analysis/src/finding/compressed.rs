@@ -36,7 +36,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
             "{} of the target are stored compressed: rates depend on the data.",
             bytes::rough(encoded)
         );
-        return Some(DETECTOR.found(Strength::Proven, words).with("encoded_bytes", encoded as f64));
+        return Some(DETECTOR.proven(words).with("encoded_bytes", encoded));
     }
     let option = option?;
     let words = format!(

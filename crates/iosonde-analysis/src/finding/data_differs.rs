@@ -1,7 +1,7 @@
 //! `data_differs`: what was read is not what was written.
 
 use super::errors::Cause;
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 use iosonde_model::units::count;
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -34,7 +34,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "Other data than was written is in {}{place}; this is no I/O error.",
         count::of(failed, "block")
     );
-    Some(DETECTOR.found(Strength::Proven, words).with("errors", failed as f64))
+    Some(DETECTOR.proven(words).with("errors", failed))
 }
 
 #[cfg(test)]

@@ -42,11 +42,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let all = &case.figures.all;
-    let place = if case.figures.roles.len() > 1 {
-        format!(" (role {})", worst.role)
-    } else {
-        String::new()
-    };
+    let is_one_of_several = case.figures.roles.len() > 1;
+    let place = is_one_of_several.then(|| format!(" (role {})", worst.role)).unwrap_or_default();
     let words = format!(
         "Requested depth {}, mean queue depth {}{place}.",
         worst.depth_asked,
@@ -58,7 +55,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         true => of(Severity::Warning).moves(1.0 - share),
         false => of(Severity::Fact),
     };
-    Some(finding.with("depth_asked", all.depth_asked as f64).with("depth_seen", all.depth_seen))
+    Some(finding.with("depth_asked", all.depth_asked).with("depth_seen", all.depth_seen))
 }
 
 #[cfg(test)]

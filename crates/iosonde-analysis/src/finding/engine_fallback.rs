@@ -2,7 +2,7 @@
 
 use iosonde_model::plan::EngineKind;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "engine_fallback",
@@ -21,7 +21,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let words = format!("Engine psync was used: {}.", engine.chosen_because.trim_end_matches('.'));
-    Some(DETECTOR.found(Strength::Proven, words).with("engine", engine.kind.name()))
+    Some(DETECTOR.proven(words).with("engine", engine.kind.name()))
 }
 
 #[cfg(test)]

@@ -44,12 +44,26 @@ impl Cause {
         let requests = (failed > 0).then(|| {
             format!("{} failed with {}", count::of(failed, "request"), names.join(" and "))
         });
-        let sync = run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
-        let sync = sync.filter(|errno| self.is(errno)).map(|errno| {
-            format!("the final fsync failed with {errno}: what was written may be lost")
-        });
-        requests.into_iter().chain(sync).collect()
+        requests.into_iter().chain(failed_sync(run, |errno| self.is(errno))).collect()
     }
+
+    /// The finding that it made requests fail, in these words about the parts.
+    pub(super) fn finding(
+        &self,
+        run: &Run,
+        detector: &Detector<Detect>,
+        words: fn(&str) -> String,
+    ) -> Option<Finding> {
+        let parts = self.parts(run);
+        let finding = detector.found(Strength::Proven, words(&parts.join("; ")));
+        (!parts.is_empty()).then(|| finding.with("errors", self.failed(run).0 as f64))
+    }
+}
+
+/// That the final fsync failed with such an error.
+fn failed_sync(run: &Run, is_such: impl Fn(&str) -> bool) -> Option<String> {
+    let errno = run.final_sync.as_ref()?.error.as_deref().filter(|errno| is_such(errno))?;
+    Some(format!("the final fsync failed with {errno}: what was written may be lost"))
 }
 
 /// Whether an error has a finding of its own.
@@ -62,26 +76,20 @@ fn is_named(text: &str) -> bool {
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();
-    let sync = run.final_sync.as_ref().and_then(|sync| sync.error.as_deref());
-    let sync = sync.filter(|errno| !is_named(errno));
-    let mut parts = Vec::new();
     let named = NAMED.iter().map(|cause| cause.failed(run).0).sum();
     let failed = case.figures.errors.saturating_sub(named);
-    if failed > 0 {
+    let requests = (failed > 0).then(|| {
         let mut firsts = run.jobs.iter().filter_map(|job| job.first_error.as_ref());
         let first = firsts.find(|(_, _, errno)| !is_named(errno));
         let place = first.map_or(String::new(), |(offset, _, errno)| {
             format!(", the first {errno} at offset {}", count::thousands(*offset))
         });
-        let operations = count::thousands(failed);
-        parts.push(format!("failed requests: {operations}{place}"));
-    }
-    if abandoned > 0 {
-        parts.push(format!("requests that did not complete: {}", count::thousands(abandoned)));
-    }
-    if let Some(errno) = sync {
-        parts.push(format!("the final fsync failed with {errno}: what was written may be lost"));
-    }
+        format!("failed requests: {}{place}", count::thousands(failed))
+    });
+    let lost = || format!("requests that did not complete: {}", count::thousands(abandoned));
+    let lost = (abandoned > 0).then(lost);
+    let sync = failed_sync(run, |errno| !is_named(errno));
+    let mut parts: Vec<String> = [requests, lost, sync].into_iter().flatten().collect();
     if let (Outcome::Failed { error }, true) = (&run.outcome, parts.is_empty())
         && !NAMED.iter().any(|cause| cause.is(error) && !cause.parts(run).is_empty())
         && limit_missed::missed(run).is_none()
@@ -94,8 +102,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let is_lost = abandoned > 0 && parts.len() == 1;
     let subject = if is_lost { "requests that did not complete" } else { DETECTOR.subject };
     let words = format!("I/O errors: {}.", parts.join("; "));
-    let finding = DETECTOR.found(Strength::Proven, words).about(subject);
-    Some(finding.with("errors", failed as f64).with("never_returned", abandoned as f64))
+    let finding = DETECTOR.proven(words).about(subject);
+    Some(finding.with("errors", failed).with("never_returned", abandoned))
 }
 
 #[cfg(test)]

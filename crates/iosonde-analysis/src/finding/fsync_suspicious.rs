@@ -2,7 +2,7 @@
 
 use iosonde_model::units::{bytes, duration};
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "fsync_suspicious",
@@ -33,9 +33,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::latency(sync.sync_ns as f64),
         bytes::rough(sync.bytes_since_start)
     );
-    let finding = DETECTOR.found(Strength::ConsistentWith, words);
-    let finding = finding.with("sync_ns", sync.sync_ns as f64);
-    Some(finding.with("written_bytes", sync.bytes_since_start as f64))
+    let finding = DETECTOR.suspected(words).with("sync_ns", sync.sync_ns);
+    Some(finding.with("written_bytes", sync.bytes_since_start))
 }
 
 #[cfg(test)]
@@ -43,6 +42,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
+    use crate::finding::Strength;
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, run_of};
     use iosonde_model::record::facts::DeviceFacts;

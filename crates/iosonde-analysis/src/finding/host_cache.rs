@@ -1,7 +1,7 @@
 //! `host_cache`: a virtual disk whose random reads are faster than flash; the file below a loop
 //! device may be in memory likewise.
 
-use iosonde_model::plan::Order;
+use iosonde_model::plan::{Job, Order};
 use iosonde_model::units::duration;
 use iosonde_stats::Histogram;
 
@@ -30,12 +30,8 @@ const LOOP: &str = "the page cache of this machine may hold the file below the l
 /// as the file below it, which is no fault of the figures: that is a fact to know.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
-    let random = case
-        .run
-        .plan
-        .jobs
-        .iter()
-        .all(|job| job.read_percent == 0 || !matches!(job.order, Order::Sequential { .. }));
+    let is_random = |job: &Job| !matches!(job.order, Order::Sequential { .. });
+    let random = case.run.plan.jobs.iter().all(|job| job.read_percent == 0 || is_random(job));
     if device.is_virtual != Some(true) || !random || !case.run.target.direct || !case.is_real() {
         return None;
     }
@@ -64,14 +60,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let finding = DETECTOR.found_at(severity, Strength::ConsistentWith, words).about(subject);
     let finding = if severity == Severity::Fact { finding } else { finding.moves(share) };
     let finding = finding.with("fast_share", share);
-    Some(finding.with("read_p10_ns", fast as f64).with("flash_read_ns", FLASH_READ_NS as f64))
-}
-
-/// Latencies of all reads.
-fn reads(case: &Case<'_>) -> Histogram {
-    let mut all = Histogram::new();
-    case.run.jobs.iter().for_each(|job| all.merge(&job.read.latency));
-    all
+    Some(finding.with("read_p10_ns", fast).with("flash_read_ns", FLASH_READ_NS))
 }
 
 #[cfg(test)]

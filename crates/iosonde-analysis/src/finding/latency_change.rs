@@ -5,7 +5,7 @@ use iosonde_stats::dependent::Batch;
 use iosonde_stats::step::{Level, levels, two_modes};
 use iosonde_stats::summary::Summary;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 use crate::arrivals::ArrivalVerdict;
 use crate::series::{self, STEP_NS};
 
@@ -70,8 +70,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let (words, levels) = several(&steps, &logs).or_else(|| alternating(&logs, width_ns))?;
     let mean = case.figures.all.total.latency.mean_ns?;
     let effect = levels.iter().map(|level| (mean / level - 1.0).abs()).fold(0.0, f64::max);
-    let finding = DETECTOR.found(Strength::Supported, words).moves_latency(effect).scatters();
-    Some(finding.with("mean_off_share", effect))
+    Some(DETECTOR.supported(words).moves_latency(effect).scatters().with("mean_off_share", effect))
 }
 
 /// Levels that last.

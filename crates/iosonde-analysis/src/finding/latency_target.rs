@@ -5,7 +5,7 @@ use crate::pursuit::pursuit;
 use iosonde_model::plan::Pursuit;
 use iosonde_model::units::duration;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "latency_target",
@@ -34,10 +34,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         figures.target, figures.depth
     );
     let subject = format!("{} above the latency target", figures.target.percentile());
-    let finding = DETECTOR.found(Strength::ConsistentWith, words).about(subject);
+    let finding = DETECTOR.suspected(words).about(subject);
     // The percentile has this interval, and neither the rate nor the mean latency excuses it.
     let beyond = high as f64 / figures.target.limit_ns.max(1) as f64 - 1.0;
-    Some(finding.moves_latency(beyond).unseen().with("high_ns", high as f64))
+    Some(finding.moves_latency(beyond).unseen().with("high_ns", high))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use iosonde_stats::ratio::median;
 use iosonde_stats::step::{Level, levels};
 use iosonde_stats::summary::Summary;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "level_change",
@@ -57,8 +57,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let mean = case.figures.all.total.iops;
     let off = levels.iter().map(|level| (mean / level.max(f64::MIN_POSITIVE) - 1.0).abs());
     let effect = off.fold(0.0, f64::max);
-    let finding = DETECTOR.found(Strength::Supported, words).moves(effect).scatters();
-    Some(finding.with("mean_off_share", effect))
+    Some(DETECTOR.supported(words).moves(effect).scatters().with("mean_off_share", effect))
 }
 
 /// A burst at the start that is too short for a level; the rate without it.

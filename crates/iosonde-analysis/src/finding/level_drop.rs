@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use iosonde_model::units::{bytes, duration};
 use iosonde_stats::step::Step;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "level_drop",
@@ -65,9 +65,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     // How far the mean is from the level that remains.
     let before = step.at as f64 / case.series.ops.len().max(1) as f64;
     let mean = step.before.mean * before + step.after.mean * (1.0 - before);
-    let finding = DETECTOR.found(Strength::Supported, words);
+    let finding = DETECTOR.supported(words);
     let finding = finding.moves(1.0 - step.after.mean / mean.max(f64::MIN_POSITIVE)).scatters();
-    let finding = finding.with("at_ns", at_ns as f64).with("iops_before", step.before.mean);
+    let finding = finding.with("at_ns", at_ns).with("iops_before", step.before.mean);
     Some(finding.with("iops_after", step.after.mean).with("explained", step.explained))
 }
 

@@ -1,7 +1,7 @@
 //! `limit_missed`: the job's own limit of latency or rate ended the run.
 
 use super::errors::Cause;
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 use iosonde_model::record::run::{Outcome, Run};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -30,7 +30,7 @@ pub(super) fn missed(run: &Run) -> Option<&str> {
 /// Reports when a limit of a job ended the run.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = format!("A limit of the job ended the run: {}.", missed(case.run)?);
-    Some(DETECTOR.found(Strength::Proven, words))
+    Some(DETECTOR.proven(words))
 }
 
 #[cfg(test)]

@@ -47,8 +47,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         );
         (Strength::Supported, words)
     };
-    let finding = DETECTOR.found(strength, words).with("alignment_offset_bytes", offset as f64);
-    Some(finding.with("physical_block_bytes", physical as f64))
+    let finding = DETECTOR.found(strength, words).with("alignment_offset_bytes", offset);
+    Some(finding.with("physical_block_bytes", physical))
 }
 
 /// What of a job's writes does not fit blocks of this size, as a noun phrase.

@@ -4,7 +4,7 @@ use iosonde_model::plan::{Job, Pace};
 
 use crate::figures::GroupFigures;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "mix_off",
@@ -69,7 +69,7 @@ fn off(group: &GroupFigures, nominal_percent: u8) -> Option<Finding> {
         "{} of the operations{of} were reads, nominally {nominal:.0} %: the mix is not enforced.",
         super::percent(achieved / 100.0)
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("read_percent_achieved", achieved);
+    let finding = DETECTOR.proven(words).with("read_percent_achieved", achieved);
     Some(finding.with("read_percent_nominal", nominal))
 }
 

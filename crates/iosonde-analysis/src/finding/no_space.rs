@@ -1,7 +1,7 @@
 //! `no_space`: requests failed because there is no room for what they write.
 
 use super::errors::Cause;
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "no_space",
@@ -20,15 +20,9 @@ pub(super) const CAUSE: Cause = Cause(&["ENOSPC", "EDQUOT", "EFBIG"]);
 
 /// Reports when any request, or the final fsync, failed for want of space.
 fn detect(case: &Case<'_>) -> Option<Finding> {
-    let parts = CAUSE.parts(case.run);
-    if parts.is_empty() {
-        return None;
-    }
-    let words = format!(
-        "What was to be written does not fit: {}; this is not a device error.",
-        parts.join("; ")
-    );
-    Some(DETECTOR.found(Strength::Proven, words).with("errors", CAUSE.failed(case.run).0 as f64))
+    CAUSE.finding(case.run, &DETECTOR, |parts| {
+        format!("What was to be written does not fit: {parts}; this is not a device error.")
+    })
 }
 
 #[cfg(test)]

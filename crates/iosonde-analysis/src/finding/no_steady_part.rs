@@ -2,7 +2,7 @@
 
 use crate::figures::Steady;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "no_steady_part",
@@ -29,7 +29,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         super::iops(first),
         super::iops(second)
     );
-    let finding = DETECTOR.found(Strength::Supported, words);
+    let finding = DETECTOR.supported(words);
     let change = (second - first).abs() / first.max(second).max(f64::MIN_POSITIVE);
     Some(finding.moves(change).with("iops_first_half", first).with("iops_second_half", second))
 }

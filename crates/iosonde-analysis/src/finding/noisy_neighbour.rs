@@ -4,7 +4,7 @@ use crate::consistency;
 use iosonde_model::record::facts::Neighbour;
 use iosonde_model::units::bytes;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "noisy_neighbour",
@@ -42,10 +42,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         super::percent(share),
         who(case)
     );
-    let finding = DETECTOR.found(Strength::Supported, words);
+    let finding = DETECTOR.supported(words);
     // At most what the device did for others was lost to us.
     let finding = finding.moves(share / (1.0 + share));
-    Some(finding.with("other_bytes", others as f64).with("share_of_ours", share))
+    Some(finding.with("other_bytes", others).with("share_of_ours", share))
 }
 
 /// Who did most I/O meanwhile; the kernel does not say on which device.

@@ -2,7 +2,7 @@
 
 use iosonde_model::record::facts::FilesystemClass;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "not_local",
@@ -41,7 +41,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         _ => of_device()?,
     };
     let words = format!("{name} reaches its storage through {over}: both were measured together.");
-    Some(DETECTOR.found(Strength::Proven, words).with(key, name))
+    Some(DETECTOR.proven(words).with(key, name))
 }
 
 #[cfg(test)]

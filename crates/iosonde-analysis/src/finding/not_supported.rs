@@ -1,7 +1,7 @@
 //! `not_supported`: requests failed because the target has no such operation.
 
 use super::errors::Cause;
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "not_supported",
@@ -20,16 +20,12 @@ pub(super) const CAUSE: Cause = Cause(&["EOPNOTSUPP", "ENOTSUP", "ENOSYS"]);
 
 /// Reports when any request, or the final fsync, failed because it is not supported.
 fn detect(case: &Case<'_>) -> Option<Finding> {
-    let parts = CAUSE.parts(case.run);
-    if parts.is_empty() {
-        return None;
-    }
-    let words = format!(
-        "The target does not support an operation that the job requests: {}; this is not a device \
-         error.",
-        parts.join("; ")
-    );
-    Some(DETECTOR.found(Strength::Proven, words).with("errors", CAUSE.failed(case.run).0 as f64))
+    CAUSE.finding(case.run, &DETECTOR, |parts| {
+        format!(
+            "The target does not support an operation that the job requests: {parts}; this is not \
+             a device error."
+        )
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::arrivals::ArrivalVerdict;
 use iosonde_model::units::count;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "off_schedule",
@@ -29,7 +29,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
          variation of their inter-arrival times is {scatter} (1 for Poisson).",
         super::iops(rate),
     );
-    Some(DETECTOR.found(Strength::Proven, words).with("due_per_s", rate))
+    Some(DETECTOR.proven(words).with("due_per_s", rate))
 }
 
 #[cfg(test)]

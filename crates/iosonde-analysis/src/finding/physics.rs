@@ -1,6 +1,6 @@
 //! `physics`: faster than the link, or than this program can be.
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "physics",
@@ -17,8 +17,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let entry =
         ["bandwidth", "floor"].iter().find_map(|code| case.consistency.broken_code(code))?;
     let words = format!("Physically impossible: {}; storage was not measured.", entry.words());
-    let finding = DETECTOR.found(Strength::Supported, words).with("identity", entry.code);
-    Some(finding.with("residual", entry.residual))
+    Some(DETECTOR.supported(words).with("identity", entry.code).with("residual", entry.residual))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use iosonde_model::plan::EngineKind;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "punted",
@@ -23,7 +23,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let words = "io_uring hands every request on this target to a worker thread; --ioengine psync \
                  costs less CPU here."
         .to_owned();
-    Some(DETECTOR.found(Strength::Proven, words))
+    Some(DETECTOR.proven(words))
 }
 
 #[cfg(test)]

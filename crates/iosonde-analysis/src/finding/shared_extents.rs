@@ -2,7 +2,7 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "shared_extents",
@@ -25,7 +25,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
          them copies.",
         bytes::rough(shared)
     );
-    Some(DETECTOR.found(Strength::Proven, words).with("shared_bytes", shared as f64))
+    Some(DETECTOR.proven(words).with("shared_bytes", shared))
 }
 
 #[cfg(test)]

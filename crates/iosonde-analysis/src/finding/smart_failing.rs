@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "smart_failing",
@@ -27,12 +27,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let warning = all & !TEMPERATURE;
     let has_failed = last.pointer("/smart_status/passed").and_then(Value::as_bool) == Some(false);
     let failed = has_failed && all != TEMPERATURE;
-    let grown = smart
-        .before
-        .as_ref()
-        .and_then(|before| nvme(before, "media_errors"))
-        .zip(nvme(last, "media_errors"))
-        .map_or(0, |(before, after)| after.saturating_sub(before));
+    let before = smart.before.as_ref().and_then(|before| nvme(before, "media_errors"));
+    let ends = before.zip(nvme(last, "media_errors"));
+    let grown = ends.map_or(0, |(before, after)| after.saturating_sub(before));
     let formatted = if failed {
         "its self-assessment failed".to_owned()
     } else if grown > 0 {
@@ -43,8 +40,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     };
     let words = format!("The drive reports that it is failing: {formatted}.");
-    let finding = DETECTOR.found(Strength::Proven, words).with("critical_warning", warning as f64);
-    Some(finding.with("media_errors_during_run", grown as f64))
+    let finding = DETECTOR.proven(words).with("critical_warning", warning);
+    Some(finding.with("media_errors_during_run", grown))
 }
 
 /// A counter of the NVMe health log, by smartctl's names.

@@ -3,7 +3,7 @@
 use iosonde_model::plan::{EngineKind, Job};
 use iosonde_model::units::bytes;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "split_requests",
@@ -47,14 +47,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         parts(largest),
         bytes::exact(limit),
     );
-    Some(
-        DETECTOR
-            .found(Strength::Proven, words)
-            .with("requests_per_operation", parts(largest) as f64)
-            .with("max_request_bytes", limit as f64)
-            .with("device_requests", counted as f64)
-            .with("expected_requests", expected as f64),
-    )
+    let finding = DETECTOR.proven(words).with("requests_per_operation", parts(largest));
+    let finding = finding.with("max_request_bytes", limit).with("device_requests", counted);
+    Some(finding.with("expected_requests", expected))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use iosonde_model::plan::Job;
 use iosonde_model::units::duration;
 use iosonde_stats::stall::Stalls;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "stall",
@@ -46,20 +46,14 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         duration::span(stalls.first_ns),
         duration::span(stalls.longest_ns),
     );
-    let finding = DETECTOR.found(Strength::Supported, words).scatters();
+    let finding = DETECTOR.supported(words).scatters();
     let finding = match waits {
         Some(waits) => finding.moves_latency(waits),
         None => finding.moves(share),
     };
-    Some(
-        finding
-            .with("count", stalls.count as f64)
-            .with("lost_share", share)
-            .with("longest_ns", stalls.longest_ns as f64)
-            .with("first_ns", stalls.first_ns as f64)
-            .with("iops_with", stalls.with)
-            .with("iops_without", stalls.without),
-    )
+    let finding = finding.with("count", stalls.count as u64).with("lost_share", share);
+    let finding = finding.with("longest_ns", stalls.longest_ns).with("first_ns", stalls.first_ns);
+    Some(finding.with("iops_with", stalls.with).with("iops_without", stalls.without))
 }
 
 /// Share of the mean latency that is waiting for the stalls of an open loop to end: half of the

@@ -3,7 +3,7 @@
 use crate::consistency::window_ns;
 use iosonde_model::units::duration;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "suspended",
@@ -23,7 +23,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "The machine was suspended for {} during the run, or its clock jumped.",
         duration::span(slept)
     );
-    Some(DETECTOR.found(Strength::Proven, words).with("difference_ns", slept as f64))
+    Some(DETECTOR.proven(words).with("difference_ns", slept))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn drive(case: &Case<'_>) -> Option<Finding> {
         read(&smart.before, name).zip(read(&smart.after, name)).is_some_and(|(a, b)| b > a)
     })?;
     let words = format!("The drive was too hot during the run: its counter {name} increased.");
-    Some(DETECTOR.found(Strength::Proven, words).with("counter", name))
+    Some(DETECTOR.proven(words).with("counter", name))
 }
 
 /// Its critical warning: the counters are minutes, which a short run may not fill.
@@ -49,10 +49,8 @@ fn warning(case: &Case<'_>) -> Option<Finding> {
         let words = "The drive warns of a temperature out of its range, in the critical warning \
                      of its health report."
             .to_owned();
-        DETECTOR
-            .found(Strength::Proven, words)
-            .about("the drive's temperature")
-            .with("critical_warning", warning as f64)
+        let finding = DETECTOR.proven(words).about("the drive's temperature");
+        finding.with("critical_warning", warning)
     })
 }
 
@@ -62,10 +60,8 @@ fn cpu(case: &Case<'_>) -> Option<Finding> {
     let events = counts.next_back()?.saturating_sub(first);
     (events > 0).then(|| {
         let words = format!("The CPU was thermally throttled {events} times during the run.");
-        DETECTOR
-            .found_at(Severity::Warning, Strength::Proven, words)
-            .about("a hot CPU")
-            .with("cpu_throttle_events", events as f64)
+        let finding = DETECTOR.found_at(Severity::Warning, Strength::Proven, words);
+        finding.about("a hot CPU").with("cpu_throttle_events", events)
     })
 }
 
@@ -79,7 +75,7 @@ fn device(case: &Case<'_>) -> Option<Finding> {
         hottest as f64 / 1e3,
         super::percent(share)
     );
-    let finding = DETECTOR.found(Strength::ConsistentWith, words);
+    let finding = DETECTOR.suspected(words);
     Some(finding.with("device_temperature_c", hottest as f64 / 1e3).with("drop_share", share))
 }
 

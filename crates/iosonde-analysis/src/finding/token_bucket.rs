@@ -67,7 +67,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let finding = DETECTOR.found(strength, words).about(subject);
     let finding = finding.with("burst_iops", step.before.mean).with("sustained_iops", rate);
     let finding = finding.with("sustained_bytes_per_s", bytes_per_s);
-    Some(finding.with("burst_ns", burst_ns as f64).with("bucket_ios", bucket))
+    Some(finding.with("burst_ns", burst_ns).with("bucket_ios", bucket))
 }
 
 /// Length of the first level in intervals: it ends within one of the two beside the change.

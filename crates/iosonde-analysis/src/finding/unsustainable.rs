@@ -6,7 +6,7 @@ use iosonde_model::plan::Job;
 use iosonde_model::record::JobRun;
 use iosonde_model::units::count;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "unsustainable",
@@ -58,7 +58,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         super::iops(rate),
         done,
     );
-    let finding = DETECTOR.found(Strength::Proven, words).about(subject).with("due_per_s", rate);
+    let finding = DETECTOR.proven(words).about(subject).with("due_per_s", rate);
     Some(finding.with("achieved_per_s", open.achieved_per_s))
 }
 

@@ -1,6 +1,6 @@
 //! `unwritten_reads`: space that was never written was read.
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "unwritten_reads",
@@ -25,13 +25,9 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "{} of the range read was never written: such reads do not reach the device.",
         super::percent(share.min(1.0))
     );
-    let finding = DETECTOR.found(Strength::Proven, words);
     let target = &case.run.target;
-    Some(
-        finding
-            .with("hole_bytes", target.hole_bytes.unwrap_or(0) as f64)
-            .with("unwritten_bytes", target.unwritten_bytes.unwrap_or(0) as f64),
-    )
+    let finding = DETECTOR.proven(words).with("hole_bytes", target.hole_bytes.unwrap_or(0));
+    Some(finding.with("unwritten_bytes", target.unwritten_bytes.unwrap_or(0)))
 }
 
 #[cfg(test)]

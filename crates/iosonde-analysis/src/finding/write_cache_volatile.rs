@@ -2,7 +2,7 @@
 
 use iosonde_model::units::bytes;
 
-use super::{Case, Detect, Detector, Finding, Severity, Strength};
+use super::{Case, Detect, Detector, Finding, Severity};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "write_cache_volatile",
@@ -26,7 +26,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         "The device has a write-back cache: acknowledged data is not yet durable; with fsync: \
          {formatted}."
     );
-    Some(DETECTOR.found(Strength::Proven, words).with_known("durable_bytes_per_s", durable))
+    Some(DETECTOR.proven(words).with_known("durable_bytes_per_s", durable))
 }
 
 #[cfg(test)]

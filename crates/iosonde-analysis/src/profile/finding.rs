@@ -29,9 +29,8 @@ mod written_for_it;
 
 use std::collections::BTreeMap;
 
-use crate::finding::{Detector, Evidence, Finding};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use crate::finding::{Detector, Evidence, Finding, Severity, Strength};
+use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_model::units::count;
 
 use super::Figures;

@@ -1,12 +1,10 @@
 //! `buffered_stream`: large sequential I/O through the page cache.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Op;
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
+use iosonde_model::record::profile::{Op, ProfileRun};
 use iosonde_model::units::bytes;
 
-use super::super::{Figures, OpFigures};
-use super::{Detect, percent};
+use super::super::OpFigures;
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "buffered_stream",
@@ -31,10 +29,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let streams = [side.op(Op::Read), side.op(Op::Write)].into_iter().filter(|op| is_stream(op));
     let op = streams.max_by_key(|op| op.bytes)?;
     let buffered = op.bytes.saturating_sub(op.direct_bytes);
-    let memory = run
-        .host
-        .memory_bytes
-        .map_or(String::new(), |memory| format!(", with {} of memory", bytes::rough(memory)));
+    let with = |memory| format!(", with {} of memory", bytes::rough(memory));
+    let memory = run.host.memory_bytes.map_or(String::new(), with);
     let words = format!(
         "{} were {} in order through the page cache ({} of them, in requests of {} on \
          average{memory}): each byte is copied an extra time and evicts other pages; O_DIRECT or \
@@ -44,8 +40,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent(buffered as f64 / op.bytes.max(1) as f64),
         bytes::rough(op.sizes.mean.unwrap_or(0.0) as u64),
     );
-    let finding = DETECTOR.found(Strength::Supported, words);
-    let finding = finding.with("buffered_bytes", buffered as f64);
+    let finding = DETECTOR.supported(words).with("buffered_bytes", buffered);
     Some(finding.with("sequential_share", op.sequential_share.unwrap_or(0.0)))
 }
 

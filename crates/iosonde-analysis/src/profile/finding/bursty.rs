@@ -1,12 +1,10 @@
 //! `bursty`: requests arrive several at once, followed by a long pause.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use super::{Detect, Detector, Figures, Finding, Severity, own, percent, plural, run_delay};
+use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_model::units::count;
 
-use super::super::{Figures, Process};
-use super::{Detect, own, percent, plural, run_delay};
+use super::super::Process;
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "bursty",
@@ -46,7 +44,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         count::significant_or_whole(kind.per_s),
         percent((kind.gaps + 1) as f64 / all as f64),
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("group", kind.group.as_str());
+    let finding = DETECTOR.proven(words).with("group", kind.group.as_str());
     Some(finding.with("gap_cv", kind.cv).with("per_s", kind.per_s))
 }
 

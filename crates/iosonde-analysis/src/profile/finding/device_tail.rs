@@ -6,8 +6,7 @@ use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{count, duration};
 
 use super::super::traffic::Tally;
-use super::super::{Figures, Latency, Spread};
-use super::{Detect, plural};
+use super::super::{Latency, Spread};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "device_tail",

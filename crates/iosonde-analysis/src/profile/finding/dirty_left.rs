@@ -1,12 +1,8 @@
 //! `dirty_left`: what the program wrote reached the device after its end, or not at all.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op, Traffic};
+use super::{Detect, Detector, Figures, Finding, Severity, Strength, percent};
+use iosonde_model::record::profile::{Class, Op, ProfileRun, Traffic};
 use iosonde_model::units::{bytes, duration};
-
-use super::super::Figures;
-use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "dirty_left",
@@ -57,8 +53,8 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             percent(left as f64 / dirtied as f64),
         );
         let finding = DETECTOR.found_at(Severity::Fact, Strength::ConsistentWith, words);
-        let finding = finding.with("dirtied_bytes", dirtied as f64);
-        let mut finding = finding.with("written_bytes", written as f64);
+        let finding = finding.with("dirtied_bytes", dirtied);
+        let mut finding = finding.with("written_bytes", written);
         if written == 0 {
             // Nothing tells that it went to a device that is traced.
             finding.subject.clear();
@@ -72,8 +68,7 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent(left as f64 / dirtied as f64),
         duration::span(run.settle_ns),
     );
-    let finding = DETECTOR.found(Strength::Supported, words).with("dirtied_bytes", dirtied as f64);
-    Some(finding.with("written_bytes", written as f64))
+    Some(DETECTOR.supported(words).with("dirtied_bytes", dirtied).with("written_bytes", written))
 }
 
 fn late(run: &ProfileRun) -> Option<Finding> {
@@ -96,8 +91,7 @@ fn late(run: &ProfileRun) -> Option<Finding> {
          own run time does not include that; with a sync it would.",
         duration::span(after_ns),
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("after_ns", after_ns as f64);
-    Some(finding.with("write_back_bytes", written as f64))
+    Some(DETECTOR.proven(words).with("after_ns", after_ns).with("write_back_bytes", written))
 }
 
 /// Bytes that the program and its write-back wrote.

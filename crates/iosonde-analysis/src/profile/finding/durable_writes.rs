@@ -3,14 +3,11 @@
 //! A device with FUA gets it with the write. For one without, the block layer sends a flush after
 //! each write: the program causes flushes without a sync call.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
+use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_model::units::count;
 
-use super::super::Figures;
 use super::super::traffic::Tally;
-use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "durable_writes",
@@ -58,8 +55,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent(share),
         count::thousands(tally.requests),
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("durable_share", share);
-    Some(finding.with("writes", tally.requests as f64))
+    Some(DETECTOR.proven(words).with("durable_share", share).with("writes", tally.requests))
 }
 
 /// Flushes that the program caused without a sync call; 0 if calls were not traced. Where a file

@@ -5,9 +5,6 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Class, Op};
 use iosonde_model::units::{bytes, count};
 
-use super::super::Figures;
-use super::Detect;
-
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "fits_in_memory",
     meaning: "The same data was read repeatedly, and would fit in memory.",

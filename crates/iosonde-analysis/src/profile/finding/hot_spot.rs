@@ -1,12 +1,10 @@
 //! `hot_spot`: most requests go to a small part of the touched range.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Op, Traffic};
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
+use iosonde_model::record::profile::{Op, ProfileRun, Traffic};
 use iosonde_model::units::{bytes, count};
 
-use super::super::{Figures, PlaceFigures};
-use super::{Detect, percent};
+use super::super::PlaceFigures;
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "hot_spot",
@@ -45,8 +43,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         count::thousands(place.chunks),
         bytes::rough(place.chunk_bytes),
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("device", place.device.as_str());
-    Some(finding.with("hot_share", share))
+    Some(DETECTOR.proven(words).with("device", place.device.as_str()).with("hot_share", share))
 }
 
 /// Whether most requests are reads of what was read before: a cache absorbs neither the first read

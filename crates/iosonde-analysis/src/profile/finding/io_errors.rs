@@ -1,12 +1,8 @@
 //! `io_errors`: reads, writes or flushes of the program ended with an error.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Op, Traffic};
+use super::{Detect, Detector, Figures, Finding, Severity, plural};
+use iosonde_model::record::profile::{Op, ProfileRun, Traffic};
 use iosonde_model::units::count;
-
-use super::super::Figures;
-use super::{Detect, plural};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "io_errors",
@@ -39,8 +35,7 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         plural(most.op),
         most.device
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("errors", all as f64);
-    Some(finding.with("device", most.device.as_str()))
+    Some(DETECTOR.proven(words).with("errors", all).with("device", most.device.as_str()))
 }
 
 #[cfg(test)]

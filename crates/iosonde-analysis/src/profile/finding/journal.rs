@@ -1,12 +1,8 @@
 //! `journal`: the journal's writes are large compared with the program's.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use super::{Detect, Detector, Figures, Finding, Severity, Strength};
+use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_model::units::{bytes, count};
-
-use super::super::Figures;
-use super::Detect;
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "journal",
@@ -48,8 +44,8 @@ fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         count::significant(ratio),
     );
     let strength = if others == 0 { Strength::Supported } else { Strength::ConsistentWith };
-    let finding = DETECTOR.found(strength, words).with("journal_bytes", journal as f64);
-    Some(finding.with("program_bytes", program as f64))
+    let finding = DETECTOR.found(strength, words).with("journal_bytes", journal);
+    Some(finding.with("program_bytes", program))
 }
 
 #[cfg(test)]

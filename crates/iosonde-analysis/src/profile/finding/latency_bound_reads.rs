@@ -1,11 +1,10 @@
 //! `latency_bound_reads`: threads that wait for small random reads one at a time.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Op, ProfiledDevice, Traffic};
+use super::{Detector, Figures, Finding, Severity};
+use iosonde_model::record::profile::{Op, ProfileRun, ProfiledDevice, Traffic};
 use iosonde_model::units::{bytes, count, duration};
 
-use super::super::Figures;
+use super::super::depth::busy_ns;
 use super::super::traffic::Tally;
 use super::{Detect, commonest, named, own, percent, share_up_to};
 

@@ -1,11 +1,7 @@
 //! `limited_fidelity`: only totals were recorded, no individual requests.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Method;
-
-use super::super::Figures;
-use super::Detect;
+use super::{Detect, Detector, Figures, Finding, Severity};
+use iosonde_model::record::profile::{Method, ProfileRun};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "limited_fidelity",
@@ -34,7 +30,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
          devices' counters of all programs; no sizes, latencies, order, syncs or causes \
          ({reason}).{fix}"
     );
-    Some(DETECTOR.found(Strength::Proven, words).with("reason", reason))
+    Some(DETECTOR.proven(words).with("reason", reason))
 }
 
 #[cfg(test)]

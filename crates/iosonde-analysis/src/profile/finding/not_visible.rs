@@ -1,11 +1,7 @@
 //! `not_visible`: a device was used whose requests no tracepoint covers.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::ProfiledDevice;
-
-use super::super::Figures;
-use super::Detect;
+use super::{Detect, Detector, Figures, Finding, Severity};
+use iosonde_model::record::profile::{ProfileRun, ProfiledDevice};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "not_visible",
@@ -29,8 +25,7 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         "The requests on {name} cannot be traced: {reason}; the figures for requests, latency and \
          depth do not include them."
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("device", name.as_str());
-    Some(finding.with("reason", reason.as_str()))
+    Some(DETECTOR.proven(words).with("device", name.as_str()).with("reason", reason.as_str()))
 }
 
 fn is_traced(run: &ProfileRun, device: &ProfiledDevice) -> bool {

@@ -6,8 +6,7 @@ use iosonde_model::record::profile::{Class, ThreadRun};
 use iosonde_model::units::bytes;
 
 use super::super::traffic::{carries, while_it_ran};
-use super::super::{Figures, Side};
-use super::{Detect, percent};
+use super::super::{DeviceFigures, Side};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "other_traffic",
@@ -86,20 +85,16 @@ fn matters(there: &Side, figures: &Figures) -> bool {
 /// have acted for the program and is not named; with several disks no thread is named, because
 /// bytes per thread are not recorded per disk.
 fn busiest(run: &ProfileRun, bytes: u64) -> String {
-    let used = run.traffic.iter().filter(|row| row.requests > 0);
-    let mut disks: Vec<&str> = used.map(|row| row.device.as_str()).collect();
-    disks.sort_unstable();
-    disks.dedup();
-    if disks.len() > 1 {
+    let mut disks = run.traffic.iter().filter(|row| row.requests > 0).map(|row| &row.device);
+    let first = disks.next();
+    if disks.any(|disk| Some(disk) != first) {
         return String::new();
     }
     let moved = |thread: &ThreadRun| thread.read_bytes + thread.write_bytes;
     let others = run.threads.iter().filter(|thread| !thread.of_program && !thread.of_kernel);
     let most = others.max_by_key(|thread| moved(thread));
-    match most.filter(|thread| moved(thread) * 2 > bytes) {
-        Some(thread) => format!(", most of them `{}`", thread.name),
-        None => String::new(),
-    }
+    let most = most.filter(|thread| moved(thread) * 2 > bytes);
+    most.map_or(String::new(), |thread| format!(", most of them `{}`", thread.name))
 }
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
 //! `overwrites`: the same blocks are written repeatedly.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::{bytes, count};
-
-use super::super::Figures;
-use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "overwrites",
@@ -43,7 +40,7 @@ fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         bytes::rough(place.write_set_bytes),
         count::significant(times),
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("device", place.device.as_str());
+    let finding = DETECTOR.proven(words).with("device", place.device.as_str());
     let finding = finding.with("overwrite_share", share);
     let (written, set) = (place.written_bytes as f64, place.write_set_bytes as f64);
     Some(finding.with("written_bytes", written).with("write_set_bytes", set))

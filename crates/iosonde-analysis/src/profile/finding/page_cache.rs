@@ -1,12 +1,10 @@
 //! `page_cache`: most reads were served from memory.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Op, PageCache};
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
+use iosonde_model::record::profile::{Op, PageCache, ProfileRun};
 use iosonde_model::units::{bytes, count};
 
-use super::super::{CacheFigures, Figures};
-use super::{Detect, percent};
+use super::super::CacheFigures;
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "page_cache",
@@ -68,9 +66,8 @@ fn looked_up(cache: CacheFigures, otherwise: u64) -> Option<Finding> {
             false => String::new(),
         },
     );
-    let finding = DETECTOR.found(Strength::Proven, words);
-    let finding = finding.with("looked_up_pages", looked_up_pages as f64);
-    Some(finding.with("brought_in_pages", brought_in_pages as f64))
+    let finding = DETECTOR.proven(words).with("looked_up_pages", looked_up_pages);
+    Some(finding.with("brought_in_pages", brought_in_pages))
 }
 
 fn returned(run: &ProfileRun) -> Option<Finding> {
@@ -88,9 +85,8 @@ fn returned(run: &ProfileRun) -> Option<Finding> {
         percent(fetched),
     );
     // No bottleneck: it has no place in the first line of a report.
-    let finding = DETECTOR.found(Strength::ConsistentWith, words);
-    let finding = finding.with("read_bytes", calls.read_bytes as f64);
-    Some(finding.with("storage_read_bytes", calls.storage_read_bytes as f64))
+    let finding = DETECTOR.suspected(words).with("read_bytes", calls.read_bytes);
+    Some(finding.with("storage_read_bytes", calls.storage_read_bytes))
 }
 
 #[cfg(test)]

@@ -1,13 +1,10 @@
 //! `partial_blocks`: writes that are not multiples of the device's physical block size.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Op;
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
+use iosonde_model::record::profile::{Op, ProfileRun};
 use iosonde_model::units::{bytes, count};
 
-use super::super::Figures;
 use super::super::traffic::Tally;
-use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "partial_blocks",
@@ -50,8 +47,8 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             bytes::exact(block),
             bytes::exact(*commonest),
         );
-        let finding = DETECTOR.found(Strength::ConsistentWith, words).with("device", name.as_str());
-        Some(finding.with("partial_share", share).with("physical_block_bytes", block as f64))
+        let finding = DETECTOR.suspected(words).with("device", name.as_str());
+        Some(finding.with("partial_share", share).with("physical_block_bytes", block))
     })
 }
 

@@ -5,9 +5,6 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::ProfiledDevice;
 use iosonde_model::units::{count, duration};
 
-use super::super::Figures;
-use super::{Detect, percent, plural};
-
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "queue_time",
     meaning: "Requests spend more time before the device than in it.",

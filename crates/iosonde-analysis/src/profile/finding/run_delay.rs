@@ -1,11 +1,8 @@
 //! `run_delay`: the program was ready to run and had no CPU.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
 use iosonde_model::record::ProfileRun;
 use iosonde_model::units::duration;
-
-use super::super::Figures;
-use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "run_delay",
@@ -50,8 +47,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         duration::latency(on_cpu * run.measured_ns as f64),
         percent(on_cpu),
     );
-    let finding = DETECTOR.found(Strength::Proven, words);
-    Some(finding.with("run_delay_time_share", ready).with("on_cpu", on_cpu))
+    Some(DETECTOR.proven(words).with("run_delay_time_share", ready).with("on_cpu", on_cpu))
 }
 
 #[cfg(test)]

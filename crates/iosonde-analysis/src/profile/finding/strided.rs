@@ -5,9 +5,6 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::Op;
 use iosonde_model::units::count;
 
-use super::super::Figures;
-use super::{Detect, named, own, percent, plural};
-
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "strided",
     meaning: "Requests follow each other at a constant stride.",

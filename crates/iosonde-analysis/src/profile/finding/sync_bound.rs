@@ -1,12 +1,8 @@
 //! `sync_bound`: a thread group, or one of its threads, that spends most of its time in syncs.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::SyncKind;
+use super::{Detect, Detector, Figures, Finding, Severity, named, percent};
+use iosonde_model::record::profile::{ProfileRun, SyncKind};
 use iosonde_model::units::{count, duration};
-
-use super::super::Figures;
-use super::{Detect, named, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "sync_bound",
@@ -49,8 +45,8 @@ fn of_thread(run: &ProfileRun) -> Option<Finding> {
         count::thousands(bound.syncs),
         duration::latency(bound.sync_ns as f64 / bound.syncs as f64),
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("thread", f64::from(tid));
-    Some(finding.with("sync_calls", bound.syncs as f64).with("sync_time_share", share))
+    let finding = DETECTOR.proven(words).with("thread", f64::from(tid));
+    Some(finding.with("sync_calls", bound.syncs).with("sync_time_share", share))
 }
 
 fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
@@ -69,8 +65,8 @@ fn of_group(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         count::thousands(bound.calls),
         duration::latency(bound.ns as f64 / bound.calls as f64),
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("group", bound.name.as_str());
-    Some(finding.with("sync_calls", bound.calls as f64).with("sync_time_share", share))
+    let finding = DETECTOR.proven(words).with("group", bound.name.as_str());
+    Some(finding.with("sync_calls", bound.calls).with("sync_time_share", share))
 }
 
 /// The name of the call in which a group spends the most time.

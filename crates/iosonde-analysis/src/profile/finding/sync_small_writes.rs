@@ -1,11 +1,9 @@
 //! `sync_small_writes`: small writes, each synced before the next.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Op;
+use super::{Detector, Figures, Finding, Severity};
+use iosonde_model::record::profile::{Op, ProfileRun};
 use iosonde_model::units::{bytes, count};
 
-use super::super::Figures;
 use super::super::syncs::GroupSyncs;
 use super::{Detect, commonest, named, own, percent, share_up_to};
 
@@ -62,17 +60,11 @@ pub(super) fn of_group(run: &ProfileRun, group: &GroupSyncs) -> Option<Finding> 
         count::significant(per_sync),
         count::significant_or_whole(group.calls as f64 * 1e9 / run.measured_ns.max(1) as f64),
     );
-    Some(
-        DETECTOR
-            .found(Strength::Proven, words)
-            .with("group", group.name.as_str())
-            .with("sync_calls", group.calls as f64)
-            .with("sync_time_share", group.time_share.unwrap_or(0.0))
-            .with("syncs_in_flight", group.in_flight.unwrap_or(0.0))
-            .with("small_share", small)
-            .with("sequential_share", in_order)
-            .with("writes_per_sync", per_sync),
-    )
+    let finding = DETECTOR.proven(words).with("group", group.name.as_str());
+    let finding = finding.with("sync_calls", group.calls).with("writes_per_sync", per_sync);
+    let finding = finding.with("sync_time_share", group.time_share.unwrap_or(0.0));
+    let finding = finding.with("syncs_in_flight", group.in_flight.unwrap_or(0.0));
+    Some(finding.with("small_share", small).with("sequential_share", in_order))
 }
 
 /// Whether most writes to files are sequential, file system metadata excluded.

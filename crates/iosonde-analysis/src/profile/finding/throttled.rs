@@ -1,12 +1,9 @@
 //! `throttled`: the program was blocked on I/O while no request was in flight.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Op;
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
+use iosonde_model::record::profile::{Op, ProfileRun};
 
-use super::super::Figures;
 use super::super::traffic::{Tally, uses};
-use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "throttled",
@@ -58,7 +55,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         percent(blocked),
         percent(in_flight),
     );
-    let finding = DETECTOR.found(Strength::Supported, words);
+    let finding = DETECTOR.supported(words);
     Some(finding.with("blocked_time_share", blocked).with("in_flight_share", in_flight))
 }
 

@@ -1,12 +1,8 @@
 //! `written_for_it`: other threads wrote back what the program had left in the page cache.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op, Traffic};
+use super::{Detect, Detector, Figures, Finding, Severity, percent};
+use iosonde_model::record::profile::{Class, Op, ProfileRun, Traffic};
 use iosonde_model::units::{bytes, duration};
-
-use super::super::Figures;
-use super::{Detect, percent};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "written_for_it",
@@ -41,11 +37,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         .filter(|(bytes, _)| *bytes > 0)
         .collect();
     whose.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-    let message: Vec<String> = whose
-        .iter()
-        .take(3)
-        .map(|(bytes, name)| format!("`{name}` {}", bytes::rough(*bytes)))
-        .collect();
+    let of = |(bytes, name): &(u64, String)| format!("`{name}` {}", bytes::rough(*bytes));
+    let message: Vec<String> = whose.iter().take(3).map(of).collect();
     let words = format!(
         "{} of what it wrote ({}) reached the device by write-back in other threads; dirtied by \
          {}. {}",
@@ -54,8 +47,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         message.join(", "),
         waited(run, figures),
     );
-    let finding = DETECTOR.found(Strength::Proven, words).with("write_back_bytes", written as f64);
-    Some(finding.with("write_back_share", share))
+    Some(DETECTOR.proven(words).with("write_back_bytes", written).with("write_back_share", share))
 }
 
 /// Share of the time blocked on I/O from which on its threads may have waited for these writes.
