@@ -94,6 +94,12 @@ fn cost(finding: &Finding) -> u64 {
     (most * 1000.0) as u64
 }
 
+/// The one of the greatest weight, the first of equals.
+fn greatest<W: PartialOrd>(found: impl Iterator<Item = (W, Finding)>) -> Option<Finding> {
+    let most = found.reduce(|most, next| if next.0 > most.0 { next } else { most });
+    most.map(|(_, finding)| finding)
+}
+
 /// The requests that the threads of a group made themselves, of one operation.
 fn own(run: &ProfileRun, group: u32, op: Op) -> Tally {
     Tally::of(run.traffic.iter().filter(|traffic| {

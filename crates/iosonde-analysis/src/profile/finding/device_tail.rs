@@ -1,8 +1,7 @@
 //! `device_tail`: a few requests take far longer in the device than the others.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use super::{Detect, Detector, Figures, Finding, Severity, greatest, plural};
+use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_model::units::{count, duration};
 
 use super::super::traffic::Tally;
@@ -35,26 +34,15 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if used.into_iter().flatten().sum::<f64>() >= FULL {
         return None;
     }
-    let mut worst: Option<(f64, Finding)> = None;
-    for device in &figures.devices {
-        for op in [Op::Read, Op::Write] {
-            let tally = Tally::of(run.traffic.iter().filter(|traffic| {
-                traffic.device == device.name && traffic.op == op && traffic.class == Class::Program
-            }));
-            // Large requests among small ones naturally take longer.
-            if !alike(&tally) {
-                continue;
-            }
-            let Some((times, finding)) = tail(&device.name, op, &Latency::of(&tally.device_time))
-            else {
-                continue;
-            };
-            if worst.as_ref().is_none_or(|(most, _)| times > *most) {
-                worst = Some((times, finding));
-            }
-        }
-    }
-    worst.map(|(_, finding)| finding)
+    let names = figures.devices.iter().map(|device| &device.name);
+    let kinds = names.flat_map(|device| [(device, Op::Read), (device, Op::Write)]);
+    greatest(kinds.filter_map(|(device, op)| {
+        let tally = Tally::of(run.traffic.iter().filter(|traffic| {
+            traffic.device == *device && traffic.op == op && traffic.class == Class::Program
+        }));
+        // Large requests among small ones naturally take longer.
+        alike(&tally).then(|| tail(device, op, &Latency::of(&tally.device_time)))?
+    }))
 }
 
 fn alike(tally: &Tally) -> bool {
@@ -82,13 +70,8 @@ fn tail(device: &str, op: Op, latency: &Latency) -> Option<(f64, Finding)> {
         duration::latency(median as f64),
         duration::latency(latency.max_ns.unwrap_or(rare) as f64),
     );
-    let finding = DETECTOR.found(Strength::Supported, words);
-    let finding = finding
-        .with("device", device)
-        .with("median_ns", median as f64)
-        .with("rare_ns", rare as f64)
-        .with("quantile", q);
-    Some((times, finding))
+    let finding = DETECTOR.supported(words).with("device", device).with("quantile", q);
+    Some((times, finding.with("median_ns", median).with("rare_ns", rare)))
 }
 
 #[cfg(test)]

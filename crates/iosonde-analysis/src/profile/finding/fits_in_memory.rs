@@ -1,8 +1,7 @@
 //! `fits_in_memory`: the same data is read repeatedly, and would fit in memory.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use super::{Detect, Detector, Figures, Finding, Severity, greatest};
+use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_model::units::{bytes, count};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -27,8 +26,7 @@ const FROM_BYTES: u64 = 64 << 20;
 /// Reports the device with the most bytes read this way.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let memory = run.host.memory_limit_bytes.or(run.host.memory_bytes)?;
-    let mut most: Option<(u64, Finding)> = None;
-    for place in &figures.places {
+    greatest(figures.places.iter().filter_map(|place| {
         let own = || {
             run.traffic.iter().filter(|traffic| {
                 traffic.device == place.device
@@ -42,8 +40,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         let again = read >= FROM_BYTES && read as f64 >= TIMES * set.max(1) as f64;
         let fits = set > 0 && (set as f64) <= MEMORY * memory as f64;
         let known = place.lost_bytes as f64 <= LOST * read as f64;
-        if !(again && fits && known) || most.as_ref().is_some_and(|(bytes, _)| *bytes >= read) {
-            continue;
+        if !(again && fits && known) {
+            return None;
         }
         let why = match direct * 2 >= read {
             true => "it bypasses the page cache (O_DIRECT)",
@@ -58,15 +56,10 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             count::significant(read as f64 / set as f64),
             bytes::rough(memory),
         );
-        let finding = DETECTOR.found(Strength::Supported, words);
-        let finding = finding
-            .with("device", place.device.as_str())
-            .with("read_bytes", read as f64)
-            .with("read_set_bytes", set as f64)
-            .with("memory_bytes", memory as f64);
-        most = Some((read, finding));
-    }
-    most.map(|(_, finding)| finding)
+        let finding = DETECTOR.supported(words).with("device", place.device.as_str());
+        let finding = finding.with("read_bytes", read).with("read_set_bytes", set);
+        Some((read, finding.with("memory_bytes", memory)))
+    }))
 }
 
 #[cfg(test)]

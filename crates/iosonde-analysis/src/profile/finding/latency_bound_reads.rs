@@ -6,7 +6,7 @@ use iosonde_model::units::{bytes, count, duration};
 
 use super::super::depth::busy_ns;
 use super::super::traffic::Tally;
-use super::{Detect, commonest, named, own, percent, share_up_to};
+use super::{Detect, commonest, greatest, named, own, percent, share_up_to};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
     code: "latency_bound_reads",
@@ -31,8 +31,7 @@ const READS: u64 = 100;
 
 /// Reports the group that waits the largest share of its time.
 fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
-    let mut bound: Option<(f64, Finding)> = None;
-    for (index, name, threads) in super::groups(run) {
+    greatest(super::groups(run).filter_map(|(index, name, threads)| {
         let reads = own(run, index, Op::Read);
         let had_ns = run.measured_ns.max(1) as f64 * f64::from(threads);
         let in_flight = reads.latency.sum() as f64 / had_ns;
@@ -41,13 +40,10 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
         let alone = (IN_FLIGHT.0..=IN_FLIGHT.1).contains(&in_flight)
             && while_busy(run, index, &reads) <= IN_FLIGHT.1 * f64::from(threads);
         if reads.requests < READS || !(random && small && alone) {
-            continue;
+            return None;
         }
-        if bound.as_ref().is_some_and(|(most, _)| *most >= in_flight) {
-            continue;
-        }
-        let Some((size, _)) = commonest(&reads.sizes) else { continue };
-        let Some(mean_ns) = reads.latency.mean() else { continue };
+        let (size, _) = commonest(&reads.sizes)?;
+        let mean_ns = reads.latency.mean()?;
         let words = format!(
             "{} waits for random {} reads one at a time, for {} of its time: at {} per read a \
              thread cannot exceed {} reads/s; more requests in flight or a faster device can.",
@@ -57,15 +53,10 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
             duration::latency(mean_ns),
             count::significant_or_whole(1e9 / mean_ns),
         );
-        let finding = DETECTOR.found(Strength::Supported, words);
-        let finding = finding
-            .with("group", name.as_str())
-            .with("reads", reads.requests as f64)
-            .with("in_flight_per_thread", in_flight)
-            .with("mean_latency_ns", mean_ns);
-        bound = Some((in_flight, finding));
-    }
-    bound.map(|(_, finding)| finding)
+        let finding = DETECTOR.supported(words).with("group", name.as_str());
+        let finding = finding.with("reads", reads.requests).with("mean_latency_ns", mean_ns);
+        Some((in_flight, finding.with("in_flight_per_thread", in_flight)))
+    }))
 }
 
 /// Reads of a group in flight on average, over the time with any request of the program in flight:
@@ -75,8 +66,8 @@ fn while_busy(run: &ProfileRun, group: u32, reads: &Tally) -> f64 {
         let on_it = |row: &Traffic| row.device == device.facts.name && row.op == Op::Read;
         run.traffic.iter().any(|row| row.group == group && on_it(row))
     };
-    let levels = run.devices.iter().filter(is_used).flat_map(|each| &each.program_depth.time_ns);
-    let busy_ns: u64 = levels.filter(|(level, _)| *level > 0).map(|(_, ns)| ns).sum();
+    let used = run.devices.iter().filter(is_used);
+    let busy_ns: u64 = used.map(|device| busy_ns(&device.program_depth)).sum();
     if busy_ns == 0 { 0.0 } else { reads.latency.sum() as f64 / busy_ns as f64 }
 }
 

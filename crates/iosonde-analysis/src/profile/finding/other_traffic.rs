@@ -1,8 +1,7 @@
 //! `other_traffic`: other programs used the same device at the same time.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, ThreadRun};
+use super::{Detect, Detector, Figures, Finding, Severity, greatest, percent};
+use iosonde_model::record::profile::{Class, ProfileRun, ThreadRun};
 use iosonde_model::units::bytes;
 
 use super::super::traffic::{carries, while_it_ran};
@@ -38,12 +37,11 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if hardly(figures.waits.in_flight) && figures.waits.in_syncs.is_none_or(|share| share < WAITS) {
         return None;
     }
-    let mut worst: Option<(f64, Finding)> = None;
-    for device in &figures.devices {
-        let is_used = device.program.as_ref().is_some_and(|side| matters(side, figures));
-        if !is_used || carries(run, &device.name) {
-            continue;
-        }
+    let is_used = |device: &&DeviceFigures| {
+        let matters = device.program.as_ref().is_some_and(|side| matters(side, figures));
+        matters && !carries(run, &device.name)
+    };
+    greatest(figures.devices.iter().filter(is_used).filter_map(|device| {
         let rows = || run.traffic.iter().filter(|row| row.device == device.name);
         let all = while_it_ran(run, rows());
         let others = while_it_ran(run, rows().filter(|row| row.class == Class::Other));
@@ -52,8 +50,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         let by_bytes = of(others.bytes, all.bytes);
         let share = by_bytes.max(of(others.time_ns, all.time_ns));
         let is_little = others.requests < REQUESTS as f64 || by_requests < REQUEST_SHARE;
-        if is_little || share < SHARE || worst.as_ref().is_some_and(|(most, _)| *most >= share) {
-            continue;
+        if is_little || share < SHARE {
+            return None;
         }
         let words = format!(
             "While it ran, other programs made {} of the requests and {} of the bytes ({}) on \
@@ -64,14 +62,10 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
             device.name,
             busiest(run, others.bytes as u64),
         );
-        let finding = DETECTOR.found(Strength::Proven, words);
-        let finding = finding
-            .with("device", device.name.as_str())
-            .with("request_share", by_requests)
-            .with("byte_share", by_bytes);
-        worst = Some((share, finding));
-    }
-    worst.map(|(_, finding)| finding)
+        let finding = DETECTOR.proven(words).with("device", device.name.as_str());
+        let finding = finding.with("request_share", by_requests).with("byte_share", by_bytes);
+        Some((share, finding))
+    }))
 }
 
 /// Whether the program made a good part of its requests, or moved a good part of its bytes, there.

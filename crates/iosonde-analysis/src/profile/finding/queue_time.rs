@@ -1,8 +1,7 @@
 //! `queue_time`: requests spend more time before the device than in it.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::ProfiledDevice;
+use super::{Detect, Detector, Figures, Finding, Severity, greatest, percent, plural};
+use iosonde_model::record::profile::{ProfileRun, ProfiledDevice};
 use iosonde_model::units::{count, duration};
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -27,42 +26,36 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if figures.consistency.broken_code("program_depth").is_some() {
         return None;
     }
-    let mut worst: Option<(f64, Finding)> = None;
-    for (device, facts) in figures.devices.iter().zip(&run.devices) {
+    let devices = figures.devices.iter().zip(&run.devices);
+    let kinds = devices.flat_map(|(device, facts)| {
+        let ops = device.program.iter().flat_map(|side| &side.ops);
+        ops.map(move |op| (device, facts, op))
+    });
+    greatest(kinds.filter_map(|(device, facts, op)| {
         let depth = device.program_depth.as_ref().and_then(|depth| depth.by_time.mean);
-        let Some(depth) = depth.filter(|depth| *depth >= DEEP) else { continue };
-        for op in device.program.iter().flat_map(|side| &side.ops) {
-            // Only requests whose two parts are known.
-            let seen = op.requests >= REQUESTS && op.queued.count == op.latency.count;
-            let share = op.queued.sum_ns as f64 / op.latency.sum_ns.max(1) as f64;
-            let more = worst.as_ref().is_none_or(|(most, _)| share > *most);
-            let (Some(queued), Some(whole)) = (op.queued.mean_ns, op.latency.mean_ns) else {
-                continue;
-            };
-            if !seen || share < SHARE || !more {
-                continue;
-            }
-            let words = format!(
-                "{} of the latency of {} on {} is spent before they reach the device ({} of {} on \
-                 average, mean queue depth {}): {}.",
-                percent(share),
-                plural(op.op),
-                device.name,
-                duration::latency(queued),
-                duration::latency(whole),
-                count::significant(depth),
-                cause(facts),
-            );
-            let finding = DETECTOR.found(Strength::Supported, words);
-            let finding = finding
-                .with("device", device.name.as_str())
-                .with("queued_share", share)
-                .with("mean_queued_ns", queued)
-                .with("depth", depth);
-            worst = Some((share, finding));
+        let depth = depth.filter(|depth| *depth >= DEEP)?;
+        // Only requests whose two parts are known.
+        let seen = op.requests >= REQUESTS && op.queued.count == op.latency.count;
+        let share = op.queued.sum_ns as f64 / op.latency.sum_ns.max(1) as f64;
+        let (queued, whole) = (op.queued.mean_ns?, op.latency.mean_ns?);
+        if !seen || share < SHARE {
+            return None;
         }
-    }
-    worst.map(|(_, finding)| finding)
+        let words = format!(
+            "{} of the latency of {} on {} is spent before they reach the device ({} of {} on \
+             average, mean queue depth {}): {}.",
+            percent(share),
+            plural(op.op),
+            device.name,
+            duration::latency(queued),
+            duration::latency(whole),
+            count::significant(depth),
+            cause(facts),
+        );
+        let finding = DETECTOR.supported(words);
+        let finding = finding.with("device", device.name.as_str()).with("queued_share", share);
+        Some((share, finding.with("mean_queued_ns", queued).with("depth", depth)))
+    }))
 }
 
 fn cause(device: &ProfiledDevice) -> String {

@@ -1,8 +1,7 @@
 //! `strided`: requests with a constant stride.
 
-use crate::finding::{Detector, Finding, Severity, Strength};
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::Op;
+use super::{Detect, Detector, Figures, Finding, Severity, greatest, named, own, percent, plural};
+use iosonde_model::record::profile::{Op, ProfileRun};
 use iosonde_model::units::count;
 
 pub(super) const DETECTOR: Detector<Detect> = Detector {
@@ -22,29 +21,25 @@ const REQUESTS: u64 = 100;
 
 /// Reports the group with the largest share.
 fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
-    let mut most: Option<(f64, Finding)> = None;
-    for (index, name, threads) in super::groups(run) {
-        for op in [Op::Read, Op::Write] {
-            let tally = own(run, index, op);
-            let share = tally.strided as f64 / tally.requests.max(1) as f64;
-            let less = most.as_ref().is_some_and(|(best, _)| *best >= share);
-            if tally.strided < REQUESTS || share < SHARE || less {
-                continue;
-            }
-            let words = format!(
-                "{} of the {} of {} ({}) have a constant stride: neither random nor sequential{}.",
-                percent(share),
-                plural(op),
-                named(&name, threads),
-                count::thousands(tally.strided),
-                if op == Op::Read { ", and read-ahead does not detect it" } else { "" },
-            );
-            let finding = DETECTOR.found(Strength::Proven, words);
-            let finding = finding.with("group", name.as_str()).with("strided_share", share);
-            most = Some((share, finding));
+    let kinds =
+        super::groups(run).flat_map(|group| [(group.clone(), Op::Read), (group, Op::Write)]);
+    greatest(kinds.filter_map(|((index, name, threads), op)| {
+        let tally = own(run, index, op);
+        let share = tally.strided as f64 / tally.requests.max(1) as f64;
+        if tally.strided < REQUESTS || share < SHARE {
+            return None;
         }
-    }
-    most.map(|(_, finding)| finding)
+        let words = format!(
+            "{} of the {} of {} ({}) have a constant stride: neither random nor sequential{}.",
+            percent(share),
+            plural(op),
+            named(&name, threads),
+            count::thousands(tally.strided),
+            if op == Op::Read { ", and read-ahead does not detect it" } else { "" },
+        );
+        let finding = DETECTOR.proven(words);
+        Some((share, finding.with("group", name.as_str()).with("strided_share", share)))
+    }))
 }
 
 #[cfg(test)]
