@@ -15,7 +15,7 @@ use serde::Serialize;
 use iosonde_model::plan::{EngineKind, IoKind, Job};
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_model::units::count;
-use iosonde_stats::dependent::{self, Batch, Loop, NoInterval};
+use iosonde_stats::dependent::{self, Batch, Batches, Loop, NoInterval};
 use iosonde_stats::stall::Stalls;
 use iosonde_stats::steady::{self, WarmUp};
 use iosonde_stats::{Histogram, Quantile};
@@ -28,7 +28,6 @@ use super::series;
 use super::targets::{TargetFigures, targets};
 pub use durable::Durable;
 use durable::durable;
-pub(crate) use rate::RateInterval;
 use tally::Tally;
 
 /// The quantiles computed for every latency distribution.
@@ -229,11 +228,7 @@ impl LatencyFigures {
     }
 
     /// The figures of a distribution that is also known over time, or why it is not.
-    pub fn over_time(
-        histogram: &Histogram,
-        of_loop: Loop,
-        batches: Result<&[Batch], NoInterval>,
-    ) -> LatencyFigures {
+    pub fn over_time(histogram: &Histogram, of_loop: Loop, batches: Batches<'_>) -> LatencyFigures {
         let mean = batches.and_then(|batches| dependent::mean(batches, of_loop));
         let mean_interval_ns = mean.and_then(|mean| {
             // What completes in no whole batch, as after a freeze at the end, is in the mean.

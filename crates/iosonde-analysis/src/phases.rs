@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::figures::{DirectionFigures, LatencyFigures, RateInterval};
+use super::figures::DirectionFigures;
 use super::series::{self, Sums};
 use iosonde_model::plan::LatencyGoal;
 use iosonde_model::record::run::{DirectionRun, Run};
@@ -36,7 +36,7 @@ pub(super) fn phases(run: &Run, roles: &[(&str, Vec<usize>)]) -> Vec<PhaseFigure
         let Some(job) = jobs.first().and_then(|job| run.plan.jobs.get(*job)) else { continue };
         let warmup_ns = run.plan.warmup_of(job);
         let runs = jobs.iter().filter_map(|job| run.jobs.get(*job));
-        let directions = runs.flat_map(|job| [&job.read, &job.write, &job.trim]);
+        let directions = runs.flat_map(series::of_data);
         for (index, phase) in job.phases.iter().enumerate() {
             let (window_ns, total) =
                 within(directions.clone(), length_ns(run, jobs), |from, to| {
@@ -75,23 +75,8 @@ fn within<'a>(
     let batches = sums.as_ref().map(|sums| sums.batches.as_slice()).map_err(|reason| *reason);
     let none = Sums::default();
     let sums = sums.as_ref().unwrap_or(&none);
-    let per_s = |count: u64| count as f64 * 1e9 / sums.span_ns.max(1) as f64;
-    let iops = per_s(sums.ops);
-    let rate = RateInterval::of(sums.ops, iops, batches);
-    let total = DirectionFigures {
-        ops: sums.ops,
-        bytes: sums.bytes,
-        iops,
-        iops_interval: rate.interval,
-        iops_scatter: rate.scatter,
-        bytes_per_s: per_s(sums.bytes),
-        latency: LatencyFigures::over_time(&sums.latency, of_loop, batches),
-        service: None,
-        lag: None,
-        slat: None,
-        clat: None,
-    };
-    (sums.span_ns, total)
+    let (done, latency) = ((sums.ops, sums.bytes), (&sums.latency, of_loop));
+    (sums.span_ns, DirectionFigures::of_window(done, sums.span_ns, latency, batches))
 }
 
 #[cfg(test)]

@@ -1,24 +1,37 @@
-//! How well a rate is known.
+//! What a direction did in a window, and how well its rate is known.
 
-use iosonde_stats::dependent::{self, Batch, NoInterval};
+use super::{DirectionFigures, LatencyFigures};
+use iosonde_stats::Histogram;
+use iosonde_stats::dependent::{self, Batches, Loop};
 
-/// The interval of a rate; and where its batches are too few for one, what half of it would be,
-/// about, as a share of the rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct RateInterval {
-    pub(crate) interval: Option<Result<(f64, f64), NoInterval>>,
-    pub(crate) scatter: Option<f64>,
-}
-
-impl RateInterval {
-    /// Of `ops` operations, `iops` per second; the window may be a little longer than its batches.
-    pub(crate) fn of(ops: u64, iops: f64, batches: Result<&[Batch], NoInterval>) -> RateInterval {
+impl DirectionFigures {
+    /// Without what only some jobs record.
+    pub(crate) fn of_window(
+        (ops, bytes): (u64, u64),
+        window_ns: u64,
+        (latency, of_loop): (&Histogram, Loop),
+        batches: Batches<'_>,
+    ) -> DirectionFigures {
+        let per_second = |count: u64| match window_ns {
+            0 => 0.0,
+            window_ns => count as f64 * 1e9 / window_ns as f64,
+        };
+        let iops = per_second(ops);
         let rate = batches.and_then(dependent::rate);
         let bounds = rate.map(|rate| dependent::Ratio { value: iops, ..rate }.bounds());
         let too_few = batches.ok().filter(|_| rate.is_err());
-        RateInterval {
-            interval: (ops > 0).then_some(bounds),
-            scatter: too_few.map(dependent::scatter_of_rate),
+        DirectionFigures {
+            ops,
+            bytes,
+            iops,
+            iops_interval: (ops > 0).then_some(bounds),
+            iops_scatter: too_few.map(dependent::scatter_of_rate),
+            bytes_per_s: per_second(bytes),
+            latency: LatencyFigures::over_time(latency, of_loop, batches),
+            service: None,
+            lag: None,
+            slat: None,
+            clat: None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What a direction did, summed over jobs.
 
-use super::{Cut, DirectionFigures, LatencyFigures, RateInterval};
+use super::{Cut, DirectionFigures, LatencyFigures};
 use iosonde_model::record::run::DirectionRun;
 use iosonde_stats::Histogram;
 use iosonde_stats::dependent::{Batch, Loop, NoInterval};
@@ -72,29 +72,15 @@ impl Tally {
         batches: &Result<Vec<Batch>, NoInterval>,
     ) -> DirectionFigures {
         let batches = batches.as_deref().map_err(|reason| *reason);
-        let per_second = |count: u64| match cut.window_ns {
-            0 => 0.0,
-            window_ns => count as f64 * 1e9 / window_ns as f64,
-        };
         let (open, apart) = (self.open, self.slat.count() > 0);
-        let iops = per_second(self.ops);
-        let rate = RateInterval::of(self.ops, iops, batches);
+        let latency = if open { &self.response } else { &self.latency };
+        let (done, latency) = ((self.ops, self.bytes), (latency, Loop::from(open)));
         DirectionFigures {
-            ops: self.ops,
-            bytes: self.bytes,
-            iops,
-            iops_interval: rate.interval,
-            iops_scatter: rate.scatter,
-            bytes_per_s: per_second(self.bytes),
-            latency: LatencyFigures::over_time(
-                if open { &self.response } else { &self.latency },
-                Loop::from(open),
-                batches,
-            ),
             service: open.then(|| LatencyFigures::of(&self.latency)),
             lag: open.then(|| LatencyFigures::of(&self.lag)),
             slat: apart.then(|| LatencyFigures::of(&self.slat)),
             clat: apart.then(|| LatencyFigures::of(&self.clat)),
+            ..DirectionFigures::of_window(done, cut.window_ns, latency, batches)
         }
     }
 }
