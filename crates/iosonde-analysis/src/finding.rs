@@ -47,6 +47,8 @@ mod unsustainable;
 mod unwritten_reads;
 mod write_cache_volatile;
 
+pub(crate) use ram_backed::is_memory;
+
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -143,14 +145,14 @@ impl From<f64> for Evidence {
     }
 }
 
-impl From<&str> for Evidence {
-    fn from(text: &str) -> Self {
 impl From<u64> for Evidence {
     fn from(count: u64) -> Self {
         Evidence::Number(count as f64)
     }
 }
 
+impl From<&str> for Evidence {
+    fn from(text: &str) -> Self {
         Evidence::Text(text.to_owned())
     }
 }
@@ -281,8 +283,6 @@ impl<F> Detector<F> {
         self.found_at(self.severity, strength, words)
     }
 
-    /// A finding of another severity.
-    pub(crate) fn found_at(
     /// A finding that a counter or the kernel reports.
     pub(crate) fn proven(&self, words: String) -> Finding {
         self.found(Strength::Proven, words)
@@ -298,6 +298,8 @@ impl<F> Detector<F> {
         self.found(Strength::ConsistentWith, words)
     }
 
+    /// A finding of another severity.
+    pub(crate) fn found_at(
         &self,
         severity: Severity,
         strength: Strength,

@@ -18,7 +18,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
 
 /// Whether a block device of this transport keeps its data in memory.
-pub(super) fn is_memory(transport: &str) -> bool {
+pub(crate) fn is_memory(transport: &str) -> bool {
     MEMORY_TRANSPORTS.contains(&transport)
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::VerifyFigures;
-use crate::finding::Strength;
+use crate::finding::{Strength, is_memory};
 use iosonde_model::plan::EngineKind;
 use iosonde_model::record::facts::{DeviceFacts, FilesystemClass, TargetFacts};
 use iosonde_model::record::verify::VerifyRun;
@@ -46,8 +46,6 @@ pub struct FlushEvidence {
     pub words: String,
 }
 
-/// Block devices that keep their data in memory.
-const MEMORY_TRANSPORTS: [&str; 4] = ["zram", "ram", "brd", "pmem-legacy"];
 /// Devices without a flush counter in the kernel: they have no request queue.
 const UNCOUNTED: [&str; 7] = ["dm-", "md", "zram", "ram", "pmem", "nullb", "drbd"];
 
@@ -58,25 +56,27 @@ pub(super) fn caches(run: &VerifyRun) -> Vec<CacheNote> {
         return Vec::new();
     }
     let device = target.device.as_ref();
-    let mut words = Vec::new();
-    words.extend(page_cache(run));
-    words.extend(beyond(target));
-    words.extend(device.and_then(loop_file));
-    words.extend(memory(target));
-    if target.class != FilesystemClass::Memory {
-        words.push(device_cache(device));
-    }
-    words.extend(device.filter(|device| device.is_virtual == Some(true)).map(|_| {
-        CacheNote {
-            cache: "host cache",
-            could: Could::Answer,
-            strength: Strength::ConsistentWith,
-            words: "virtual disk: the host's cache may have served the reads; this is not visible \
-                 from inside the guest"
-                .into(),
-        }
-    }));
-    words
+    let notes = [
+        page_cache(run),
+        beyond(target),
+        device.and_then(loop_file),
+        memory(target),
+        (target.class != FilesystemClass::Memory).then(|| device_cache(device)),
+        device.and_then(host_cache),
+    ];
+    notes.into_iter().flatten().collect()
+}
+
+/// A cache that may have answered reads.
+fn answering(cache: &'static str, strength: Strength, words: impl Into<String>) -> CacheNote {
+    CacheNote { cache, could: Could::Answer, strength, words: words.into() }
+}
+
+fn host_cache(device: &DeviceFacts) -> Option<CacheNote> {
+    let words = "virtual disk: the host's cache may have served the reads; this is not visible \
+                 from inside the guest";
+    let is_virtual = device.is_virtual == Some(true);
+    is_virtual.then(|| answering("host cache", Strength::ConsistentWith, words))
 }
 
 fn page_cache(run: &VerifyRun) -> Option<CacheNote> {
@@ -84,34 +84,28 @@ fn page_cache(run: &VerifyRun) -> Option<CacheNote> {
     if target.kind == "vhost-user-blk device" {
         return None;
     }
-    if run.plan.plan.engine.kind == EngineKind::IoUringCmd {
-        return Some(CacheNote {
-            cache: "page cache",
-            could: Could::Not,
-            strength: Strength::Proven,
-            words: "page cache bypassed: NVMe commands do not use it".into(),
-        });
-    }
     let (could, strength, words) = match (target.direct, run.cache_dropped) {
+        _ if run.plan.plan.engine.kind == EngineKind::IoUringCmd => {
+            (Could::Not, Strength::Proven, "page cache bypassed: NVMe commands do not use it")
+        }
         (true, _) => (
             Could::Not,
             Strength::Proven,
-            "page cache bypassed: direct I/O (O_DIRECT) is in effect".to_owned(),
+            "page cache bypassed: direct I/O (O_DIRECT) is in effect",
         ),
         (false, true) => (
             Could::Not,
             Strength::Supported,
             "buffered: the page cache was asked to drop the target before the read back; it may \
-             have served reads made during the writes"
-                .to_owned(),
+             have served reads made during the writes",
         ),
         (false, false) => (
             Could::Answer,
             Strength::Proven,
-            "buffered, and not dropped: the page cache may have served every read".to_owned(),
+            "buffered, and not dropped: the page cache may have served every read",
         ),
     };
-    Some(CacheNote { cache: "page cache", could, strength, words })
+    Some(CacheNote { cache: "page cache", could, strength, words: words.into() })
 }
 
 /// What lies between a non-local file system and its storage.
@@ -124,56 +118,42 @@ fn beyond(target: &TargetFacts) -> Option<CacheNote> {
         FilesystemClass::Stacked => "the file system below it",
         _ => return None,
     };
-    Some(CacheNote {
-        cache: "server",
-        could: Could::Answer,
-        strength: Strength::ConsistentWith,
-        words: format!("{name}: {who} may have served the reads from memory"),
-    })
+    let words = format!("{name}: {who} may have served the reads from memory");
+    Some(answering("server", Strength::ConsistentWith, words))
 }
 
 fn loop_file(device: &DeviceFacts) -> Option<CacheNote> {
-    device.name.starts_with("loop").then(|| CacheNote {
-        cache: "backing file of the loop device",
-        could: Could::Answer,
-        strength: Strength::ConsistentWith,
-        words: "loop device: the page cache of the backing file may have served the reads, unless \
-            the loop device uses direct I/O"
-            .into(),
-    })
+    let words = "loop device: the page cache of the backing file may have served the reads, unless \
+                 the loop device uses direct I/O";
+    let is_loop = device.name.starts_with("loop");
+    is_loop.then(|| answering("backing file of the loop device", Strength::ConsistentWith, words))
 }
 
 fn memory(target: &TargetFacts) -> Option<CacheNote> {
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());
     let name = match target.class {
         FilesystemClass::Memory => target.filesystem.as_deref().unwrap_or("a memory file system"),
-        _ => transport.filter(|name| MEMORY_TRANSPORTS.contains(name))?,
+        _ => transport.filter(|name| is_memory(name))?,
     };
-    Some(CacheNote {
-        cache: "memory",
-        could: Could::Answer,
-        strength: Strength::Proven,
-        words: format!("the target is memory ({name}), not storage: nothing here is durable"),
-    })
+    let words = format!("the target is memory ({name}), not storage: nothing here is durable");
+    Some(answering("memory", Strength::Proven, words))
 }
 
 fn device_cache(device: Option<&DeviceFacts>) -> CacheNote {
-    let (could, strength, words) = match device.and_then(|device| device.write_cache.as_deref()) {
+    let (could, words) = match device.and_then(|device| device.write_cache.as_deref()) {
         Some("write back") => (
             Could::Answer,
-            Strength::ConsistentWith,
             "volatile device cache (write back): it may have served the most recent writes; only \
              a power cut shows what is durable",
         ),
         Some("write through") => (
             Could::Answer,
-            Strength::ConsistentWith,
             "device without a volatile write cache, as the kernel reports (write through): data \
              in its memory counts as durable",
         ),
-        _ => (Could::Unknown, Strength::ConsistentWith, "the device's write cache is not known"),
+        _ => (Could::Unknown, "the device's write cache is not known"),
     };
-    CacheNote { cache: "device cache", could, strength, words: words.into() }
+    CacheNote { could, ..answering("device cache", Strength::ConsistentWith, words) }
 }
 
 /// The evidence from the flushes of a run.
