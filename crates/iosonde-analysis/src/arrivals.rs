@@ -113,7 +113,7 @@ pub fn arrivals(run: &Run, stalls: Option<&Stalls>) -> Option<ArrivalFigures> {
         jobs().map(|job| of(&job.arrivals)).sum()
     };
     let (due, dropped) = (sum(|counts| counts.due), sum(|counts| counts.dropped));
-    let completed: u64 = jobs().map(|job| job.read.ops + job.write.ops + job.trim.ops).sum();
+    let completed: u64 = jobs().map(series::data_ops).sum();
     let requested: Option<f64> = open.iter().map(|at| requested(&run.plan.jobs[*at])).sum();
     let mut figures = ArrivalFigures {
         asked_per_s: requested,
@@ -177,8 +177,7 @@ fn falls_short(run: &Run, at: usize) -> bool {
     let Some(asked_per_s) = requested(&run.plan.jobs[at]).filter(|_| always_full) else {
         return false;
     };
-    let directions = [&job.read, &job.write, &job.trim].into_iter();
-    let done = series::batches(directions, (0, run.measured_ns));
+    let done = series::batches(series::of_data(job).into_iter(), (0, run.measured_ns));
     let done = done.ok().and_then(|batches| dependent::rate(&batches).ok());
     done.is_some_and(|done| asked_per_s > done.value * (BEYOND_CHANCE * done.half_width).exp())
 }

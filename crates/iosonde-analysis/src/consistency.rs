@@ -13,10 +13,11 @@ mod time;
 use serde::Serialize;
 
 use iosonde_model::record::run::Run;
+use iosonde_model::units::count::{significant, thousands};
 
 use super::figures::Figures;
 
-pub(crate) use device::{ours as our_bytes, work as device_work};
+pub(crate) use device::{moved_bytes, ours as our_bytes, work as device_work};
 pub(crate) use little::shows_depth;
 pub(crate) use time::window_ns;
 
@@ -122,16 +123,6 @@ pub fn consistency(run: &Run, figures: &Figures) -> Consistency {
     entries.extend(time::bandwidth(run, figures));
     entries.extend(time::floor(run, figures));
     Consistency { entries }
-}
-
-/// Number with three significant digits.
-fn n3(value: f64) -> String {
-    iosonde_model::units::count::significant(value)
-}
-
-/// Count with separators.
-fn count_of(number: u64) -> String {
-    iosonde_model::units::count::thousands(number)
 }
 
 #[cfg(test)]

@@ -107,8 +107,7 @@ fn judge(ratio: &Ratio) -> Agreement {
 
 /// Our run by the rules of the other program: the whole window, with no additional warm-up removed.
 fn seen(run: &Run) -> Seen {
-    let moved = |job: &iosonde_model::record::JobRun| job.read.ops + job.write.ops + job.trim.ops;
-    let ops: u64 = run.jobs.iter().map(moved).sum();
+    let ops: u64 = run.jobs.iter().map(series::data_ops).sum();
     let latency = figures(run).all.total.latency;
     let quantile = |q| latency.at(q);
     Seen {

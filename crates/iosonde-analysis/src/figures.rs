@@ -363,7 +363,7 @@ fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
         _ => {
             let mut total = Tally::default();
             each[..3].iter().for_each(|(tally, _)| total.merge(tally));
-            let data = chosen().flat_map(|job| [&job.read, &job.write, &job.trim]);
+            let data = chosen().flat_map(series::of_data);
             total.figures(cut, &cut.batches(data))
         }
     };
@@ -452,12 +452,9 @@ fn relative(a: f64, b: f64) -> f64 {
 
 /// The next time at which an interval of every series begins.
 fn round_up(run: &Run, ns: u64) -> u64 {
-    let widest = series::directions(run)
-        .filter(|direction| direction.ops > 0)
-        .map(|direction| direction.latencies.width_ns.max(direction.counters.width_ns))
-        .max()
-        .unwrap_or(0);
-    if widest == 0 { ns } else { ns.next_multiple_of(widest) }
+    let used = series::directions(run).filter(|direction| direction.ops > 0);
+    let widths = used.map(|each| each.latencies.width_ns.max(each.counters.width_ns));
+    widths.max().filter(|widest| *widest > 0).map_or(ns, |widest| ns.next_multiple_of(widest))
 }
 
 /// Whether requests complete within submission.

@@ -445,7 +445,8 @@ impl<'a> Case<'a> {
         let (read, _, crossing) = super::consistency::our_bytes(self.run);
         // With requests crossing the edges the share is uncertain by their bytes.
         let enough = read > 0 && self.is_real() && !self.pooled() && crossing * 50 < read;
-        enough.then(|| work.read_bytes as f64 / read as f64)
+        let (device_read, _) = super::consistency::moved_bytes(&work);
+        enough.then(|| device_read as f64 / read as f64)
     }
 
     /// Whether the file system spans several devices, or stores other bytes than it was given

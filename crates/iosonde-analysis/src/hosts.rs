@@ -258,8 +258,7 @@ fn figures_of(
 /// intervals between them. `None` if there is none.
 fn rates(run: &Run, (from_ns, to_ns): (u64, u64)) -> Option<(f64, f64)> {
     let (mut iops, mut bytes_per_s) = (0.0, 0.0);
-    let directions = run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim]);
-    for direction in directions.filter(|direction| direction.ops > 0) {
+    for direction in series::directions(run).filter(|direction| direction.ops > 0) {
         let CounterSeries { width_ns, ops, bytes } = &direction.counters;
         if *width_ns == 0 {
             return None;

@@ -28,9 +28,6 @@ impl Series {
     }
 
     /// The same in intervals of [`STEP_NS`] or more.
-    fn of_steps(self) -> Series {
-        self.at_least(STEP_NS)
-    }
 
     /// The same in intervals of this length or more.
     pub(crate) fn at_least(self, width_ns: u64) -> Series {
@@ -71,9 +68,19 @@ pub(crate) fn is_even(run: &Run) -> bool {
     jobs.all(|job| job.phases.is_empty() && job.think.ns == 0 && !is_uneven(&job.pace))
 }
 
+/// The data operations of a job.
+pub(crate) fn of_data(job: &JobRun) -> [&DirectionRun; 3] {
+    [&job.read, &job.write, &job.trim]
+}
+
+/// How many there are.
+pub(crate) fn data_ops(job: &JobRun) -> u64 {
+    of_data(job).iter().map(|direction| direction.ops).sum()
+}
+
 /// All data operations of every job of a run.
 pub fn directions(run: &Run) -> impl Iterator<Item = &DirectionRun> {
-    run.jobs.iter().flat_map(|job| [&job.read, &job.write, &job.trim])
+    run.jobs.iter().flat_map(of_data)
 }
 
 /// Latencies of all of them.
@@ -96,7 +103,7 @@ const SEARCHED_OPS: u64 = 16;
 /// The series of a run, whole intervals of 100 ms or more only: the last one is omitted if the
 /// window cut it short.
 pub fn whole(run: &Run) -> Series {
-    finest(run).of_steps()
+    finest(run).at_least(STEP_NS)
 }
 
 /// The same to search for changes of level: a short run has [`SEARCHED`] narrower intervals, as
@@ -117,7 +124,7 @@ pub fn finest(run: &Run) -> Series {
 
 /// The series of one direction of a run, chosen by `pick`, whole intervals only.
 pub fn of(run: &Run, pick: impl Fn(&JobRun) -> &DirectionRun) -> Series {
-    total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns).of_steps()
+    total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns).at_least(STEP_NS)
 }
 
 /// What these directions did together in each whole interval between two times since the window

@@ -6,7 +6,7 @@ use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 use iosonde_stats::histogram::RELATIVE_ERROR;
 
-use super::{Identity, Severity, count_of};
+use super::{Identity, Severity, thousands};
 
 /// Bytes are operations times operation size in every job: exactly, or within the sizes drawn.
 pub(super) fn bytes(run: &Run) -> Identity {
@@ -23,7 +23,7 @@ pub(super) fn bytes(run: &Run) -> Identity {
             off += direction.bytes.abs_diff(expected);
         }
     }
-    let equation = format!("bytes {} = operations x size {}", count_of(moved), count_of(due));
+    let equation = format!("bytes {} = operations x size {}", thousands(moved), thousands(due));
     exact("bytes", off, due, equation)
 }
 
@@ -38,9 +38,9 @@ pub(super) fn histogram(run: &Run) -> Identity {
     }
     let equation = format!(
         "latencies {} + carried in {} = operations {}",
-        count_of(known),
-        count_of(carried),
-        count_of(ops)
+        thousands(known),
+        thousands(carried),
+        thousands(ops)
     );
     exact("histogram", off, ops, equation)
 }
@@ -69,7 +69,7 @@ pub(super) fn intervals(run: &Run) -> Identity {
         off += direction.ops.abs_diff(counted);
     }
     let equation =
-        format!("operations of all intervals {} = operations {}", count_of(sum), count_of(ops));
+        format!("operations of all intervals {} = operations {}", thousands(sum), thousands(ops));
     Identity { severity: Severity::Note, ..exact("intervals", off, ops, equation) }
 }
 

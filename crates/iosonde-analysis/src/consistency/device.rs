@@ -4,7 +4,7 @@ use crate::series::directions;
 use iosonde_model::record::facts::DeviceCounters;
 use iosonde_model::record::run::Run;
 
-use super::{Identity, Severity, count_of, n3};
+use super::{Identity, Severity, significant, thousands};
 
 /// Share by which the device's bytes may differ from ours, besides requests crossing the edges.
 const TRANSFERS: f64 = 0.02;
@@ -13,21 +13,11 @@ const QUEUE: f64 = 0.05;
 /// Queue time below which the device's milliseconds are too coarse.
 const QUEUE_FROM_MS: u64 = 100;
 
-/// The work of the device in the window.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct DeviceWork {
-    /// Counters at the end minus counters at the start.
-    pub(crate) delta: DeviceCounters,
-    /// Bytes read by the device.
-    pub(crate) read_bytes: u64,
-    /// Bytes written by the device.
-    pub(crate) written_bytes: u64,
-}
-
-/// The work of the device in the window; `None` without counters, or if they ran backwards.
-pub(crate) fn work(run: &Run) -> Option<DeviceWork> {
+/// The work of the device in the window: counters at the end minus counters at the start. `None`
+/// without counters, or if they ran backwards.
+pub(crate) fn work(run: &Run) -> Option<DeviceCounters> {
     let (start, end) = run.device.as_ref()?;
-    let delta = DeviceCounters {
+    Some(DeviceCounters {
         reads: end.reads.checked_sub(start.reads)?,
         read_merges: end.read_merges.checked_sub(start.read_merges)?,
         read_sectors: end.read_sectors.checked_sub(start.read_sectors)?,
@@ -42,12 +32,12 @@ pub(crate) fn work(run: &Run) -> Option<DeviceWork> {
         discards: end.discards.saturating_sub(start.discards),
         flushes: end.flushes.saturating_sub(start.flushes),
         flush_ms: end.flush_ms.saturating_sub(start.flush_ms),
-    };
-    Some(DeviceWork {
-        delta,
-        read_bytes: delta.read_sectors.saturating_mul(512),
-        written_bytes: delta.write_sectors.saturating_mul(512),
     })
+}
+
+/// Bytes read and bytes written by the device.
+pub(crate) fn moved_bytes(work: &DeviceCounters) -> (u64, u64) {
+    (work.read_sectors.saturating_mul(512), work.write_sectors.saturating_mul(512))
 }
 
 /// Our bytes read, our bytes written, and the bytes of requests that may cross an edge.
@@ -66,17 +56,18 @@ pub(crate) fn ours(run: &Run) -> (u64, u64, u64) {
 pub(super) fn transfers(run: &Run) -> Option<Identity> {
     let work = work(run)?;
     let (read, written, crossing) = ours(run);
-    let (device, mine) = (work.read_bytes + work.written_bytes, read + written);
+    let (device_read, device_written) = moved_bytes(&work);
+    let (device, mine) = (device_read + device_written, read + written);
     if mine == 0 {
         return None;
     }
     let ops: u64 = directions(run).map(|direction| direction.ops).sum();
     let equation = format!(
         "device {} B in {} requests = ours {} B in {}",
-        count_of(device),
-        count_of(work.delta.reads + work.delta.writes),
-        count_of(mine),
-        count_of(ops),
+        thousands(device),
+        thousands(work.reads + work.writes),
+        thousands(mine),
+        thousands(ops),
     );
     let residual = device.abs_diff(mine) as f64 / mine as f64;
     let tolerance = TRANSFERS + crossing as f64 / mine as f64;
@@ -94,8 +85,8 @@ pub(super) fn queue(run: &Run) -> Option<Identity> {
     let requests = (delta.read_ms + delta.write_ms + delta.flush_ms) as f64;
     let equation = format!(
         "device queue {} = request time / window {}",
-        n3(weighted / window_ms),
-        n3(requests / window_ms)
+        significant(weighted / window_ms),
+        significant(requests / window_ms)
     );
     let residual = (weighted - requests).abs() / weighted;
     Some(Identity::new("device_queue", Severity::Note, residual, QUEUE, equation))

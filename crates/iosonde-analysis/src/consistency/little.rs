@@ -1,11 +1,12 @@
 //! Little's law, and the requested depth.
 
 use crate::figures::{Figures, GroupFigures};
+use crate::series::everything;
 use iosonde_model::plan::Job;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 
-use super::{Identity, Severity, n3};
+use super::{Identity, Severity, significant};
 
 /// Tolerance of Little's law.
 const LITTLE: f64 = 0.01;
@@ -40,11 +41,11 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
     let severity = if lost { Severity::Note } else { Severity::Invalid };
     let equation = format!(
         "mean queue depth {} = {} IOPS x {} µs + {} across the edges = {}",
-        n3(area / window_ns),
-        n3(latency.count() as f64 / window_ns * 1e9),
-        n3(mean_ns / 1e3),
-        n3(crossing / window_ns),
-        n3((flow + crossing) / window_ns),
+        significant(area / window_ns),
+        significant(latency.count() as f64 / window_ns * 1e9),
+        significant(mean_ns / 1e3),
+        significant(crossing / window_ns),
+        significant((flow + crossing) / window_ns),
     );
     Some(Identity::new("little", severity, residual, LITTLE, equation))
 }
@@ -62,7 +63,11 @@ pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
         return None;
     }
     let seen = figures.all.depth_seen;
-    let equation = format!("mean queue depth {} >= requested depth {}", n3(seen), n3(requested));
+    let equation = format!(
+        "mean queue depth {} >= requested depth {}",
+        significant(seen),
+        significant(requested)
+    );
     let residual = (1.0 - seen / requested).max(0.0);
     Some(Identity::new("depth", Severity::Note, residual, DEPTH, equation))
 }

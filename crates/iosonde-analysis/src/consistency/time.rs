@@ -6,7 +6,7 @@ use iosonde_model::plan::EngineKind;
 use iosonde_model::record::run::Run;
 use iosonde_model::units;
 
-use super::{Identity, Severity, n3};
+use super::{Identity, Severity, significant};
 
 /// Drift of the latency clock against CLOCK_MONOTONIC_RAW accepted, parts per billion (50 ppm).
 const DRIFT_PPB: f64 = 50_000.0;
@@ -37,7 +37,7 @@ pub(super) fn drift(run: &Run) -> Identity {
     let equation = format!(
         "drift of the {} clock {} ppm <= 50 ppm",
         run.backend.clock,
-        n3(run.backend.clock_drift_ppb as f64 / 1e3)
+        significant(run.backend.clock_drift_ppb as f64 / 1e3)
     );
     Identity::new("clock", Severity::Note, drift / 1e9, DRIFT_PPB / 1e9, equation)
 }
@@ -53,8 +53,8 @@ pub(super) fn suspended(run: &Run) -> Identity {
     let slept = run.measured_boottime_ns.abs_diff(span_ns) as f64;
     let equation = format!(
         "window by CLOCK_BOOTTIME {} s = by CLOCK_MONOTONIC {} s",
-        n3(run.measured_boottime_ns as f64 / 1e9),
-        n3(span_ns as f64 / 1e9)
+        significant(run.measured_boottime_ns as f64 / 1e9),
+        significant(span_ns as f64 / 1e9)
     );
     let window = span_ns.max(1) as f64;
     // 100 ppm for clocks that are steered differently.
@@ -73,8 +73,11 @@ pub(super) fn cpu(run: &Run) -> Option<Identity> {
         .filter(|job| job.measured_ns > 0)
         .map(|job| ((job.cpu_user_ns + job.cpu_system_ns) as f64, job.measured_ns as f64))
         .max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)))?;
-    let equation =
-        format!("CPU time of the busiest job {} s <= {} s", n3(worst.0 / 1e9), n3(worst.1 / 1e9));
+    let equation = format!(
+        "CPU time of the busiest job {} s <= {} s",
+        significant(worst.0 / 1e9),
+        significant(worst.1 / 1e9)
+    );
     let residual = (worst.0 / worst.1 - 1.0).max(0.0);
     let tolerance = 0.01 + CPU_TICK_NS / worst.1;
     Some(Identity::new("cpu", Severity::Note, residual, tolerance, equation))
@@ -116,8 +119,11 @@ pub(super) fn floor(run: &Run, figures: &Figures) -> Option<Identity> {
         return None;
     }
     let without = if backend.tool_overhead_data_ps > 0 { " without data" } else { "" };
-    let equation =
-        format!("mean latency {} ns >= tool overhead{without} {} ns", n3(mean_ns), n3(floor_ns));
+    let equation = format!(
+        "mean latency {} ns >= tool overhead{without} {} ns",
+        significant(mean_ns),
+        significant(floor_ns)
+    );
     let residual = (1.0 - mean_ns / floor_ns).max(0.0);
     Some(Identity::new("floor", Severity::Note, residual, 0.0, equation))
 }

@@ -292,10 +292,8 @@ impl Observed {
                     (iosonde profile -- iosonde run …)";
         let jobs = || streams::of_program(run).map(|(_, job)| job);
         let syncs = jobs().map(|job| job.sync.ops).sum();
-        let series: Vec<&CounterSeries> = jobs()
-            .flat_map(|job| [&job.read, &job.write, &job.trim])
-            .map(|direction| &direction.counters)
-            .collect();
+        let series: Vec<&CounterSeries> =
+            jobs().flat_map(series::of_data).map(|direction| &direction.counters).collect();
         Observed {
             ways,
             depth: Err(mean.into()),

@@ -37,8 +37,8 @@ pub(super) fn of_program(run: &Run) -> impl Iterator<Item = (&Job, &JobRun)> {
 
 /// The directions of a run.
 pub(super) fn of_run(run: &Run) -> Vec<(Op, Moved)> {
-    let done = |job: &JobRun| job.read.ops + job.write.ops + job.trim.ops;
-    let jobs: Vec<(&Job, u64)> = of_program(run).map(|(plan, job)| (plan, done(job))).collect();
+    let jobs: Vec<(&Job, u64)> =
+        of_program(run).map(|(plan, job)| (plan, series::data_ops(job))).collect();
     let whole: u64 = jobs.iter().map(|(_, ops)| ops).sum();
     let part = (MOST_OPS as f64 / whole.max(1) as f64).min(1.0);
     let mut streams: Vec<(OpStream, u64)> = jobs

@@ -75,7 +75,7 @@ fn machine(case: &Case<'_>) -> Option<(f64, f64)> {
 /// Mean number of requests in the device's queue.
 fn device_queue(case: &Case<'_>) -> Option<f64> {
     let work = crate::consistency::device_work(case.run)?;
-    Some(work.delta.weighted_ms as f64 * 1e6 / case.run.measured_ns.max(1) as f64)
+    Some(work.weighted_ms as f64 * 1e6 / case.run.measured_ns.max(1) as f64)
 }
 
 #[cfg(test)]

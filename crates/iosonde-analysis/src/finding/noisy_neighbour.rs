@@ -30,8 +30,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     if !case.run.target.direct || !case.is_real() || case.pooled() {
         return None;
     }
-    let device = work.read_bytes + work.written_bytes;
-    let others = device.saturating_sub(read + written + crossing);
+    let (device_read, device_written) = consistency::moved_bytes(&work);
+    let others = (device_read + device_written).saturating_sub(read + written + crossing);
     let share = others as f64 / (read + written).max(1) as f64;
     if others < LEAST_BYTES || share <= SHARE {
         return None;

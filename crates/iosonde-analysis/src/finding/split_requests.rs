@@ -34,7 +34,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let ops = run.jobs.iter().map(|job| job.read.ops + job.write.ops);
     let expected: u64 = run.plan.jobs.iter().zip(ops).map(|(job, ops)| parts(job) * ops).sum();
     let work = crate::consistency::device_work(run)?;
-    let counted = work.delta.reads + work.delta.writes;
+    let counted = work.reads + work.writes;
     let largest = run.plan.jobs.iter().max_by_key(|job| parts(job))?;
     let apart = counted.abs_diff(expected) as f64;
     if parts(largest) < 2 || expected == 0 || apart > TOLERANCE * expected as f64 {

@@ -138,27 +138,21 @@ struct Side {
     traced: (u64, u64),
     kernel: (u64, u64),
     edge: u64,
-}
-
-impl Side {
-    fn identity(&self, code: &'static str, device: &str) -> Identity {
-        let (traced, kernel) = nearest(self.traced, self.kernel);
-        let most = kernel.max(traced).max(1) as f64;
-        let residual = kernel.abs_diff(traced) as f64 / most;
-        let tolerance = COUNTERS.max(self.edge as f64 / most);
-        let short = match kernel.cmp(&traced) {
-            std::cmp::Ordering::Greater => "; the trace has too few",
-            std::cmp::Ordering::Less => "; the counters have too few",
-            std::cmp::Ordering::Equal => "",
-        };
-        let equation = format!(
-            "{device}: {} traced {} = counted by the kernel {}{short}",
-            self.what,
-            count::thousands(traced),
-            count::thousands(kernel)
-        );
-        entry(code, residual, tolerance, equation)
-    }
+) -> Identity {
+    let most = kernel.max(traced).max(1) as f64;
+    let residual = kernel.abs_diff(traced) as f64 / most;
+    let tolerance = COUNTERS.max(edge as f64 / most);
+    let short = match kernel.cmp(&traced) {
+        std::cmp::Ordering::Greater => "; the trace has too few",
+        std::cmp::Ordering::Less => "; the counters have too few",
+        std::cmp::Ordering::Equal => "",
+    };
+    let equation = format!(
+        "{what} traced {} = counted by the kernel {}{short}",
+        count::thousands(traced),
+        count::thousands(kernel)
+    );
+    entry(code, residual, tolerance, equation)
 }
 
 /// The values of two ranges that are closest to each other: the same one where they overlap.
@@ -326,11 +320,8 @@ const OF_REQUESTS: &str = "requests:";
 /// Nothing was lost. What is missing in one table only does not invalidate the others.
 fn lost(run: &ProfileRun) -> Identity {
     let all: u64 = run.lost.values().sum();
-    let each: Vec<String> = run
-        .lost
-        .iter()
-        .map(|(what, times)| format!("{what} {}", count::thousands(*times)))
-        .collect();
+    let each = run.lost.iter().map(|(what, times)| format!("{what} {}", count::thousands(*times)));
+    let each: Vec<String> = each.collect();
     let which = if each.is_empty() { String::new() } else { format!(" ({})", each.join(", ")) };
     let requests: u64 = run.traffic.iter().map(|traffic| traffic.requests).sum();
     let residual = share(all, all + requests).unwrap_or(0.0);
