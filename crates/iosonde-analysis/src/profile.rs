@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::consistency::Consistency;
 use crate::finding::Finding;
-use iosonde_model::record::ProfileRun;
+use iosonde_model::record::profile::ProfileRun;
 use iosonde_model::record::profile::{Method, Missing, OpenCounts, ProfiledDevice, Traffic};
 
 pub use against::{Against, against, device_of};

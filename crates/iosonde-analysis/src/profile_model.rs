@@ -23,7 +23,7 @@ use rows::{Row, rows};
 use crate::grouped::distinct;
 use crate::{experiment, replayed};
 use iosonde_model::record::profile::{Class, Method, Op, ProfileRun, Subject};
-use iosonde_model::spec::{Access, Draw, Pace, Role, Rw, Sizes, Threads, Workload};
+use iosonde_model::spec::{Access, Draw, Pace, Rate, Region, Role, Rw, Sizes, Threads, Workload};
 use iosonde_model::units::{bytes, count};
 use iosonde_stats::quantile::at_rank;
 
@@ -182,19 +182,19 @@ fn unique(name: &str, roles: &[Role]) -> String {
 /// One row as a role; its syncs come later.
 fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
     let sequential = row.sequential as f64 / row.requests.max(1) as f64;
-    let order = if sequential >= SEQUENTIAL.0 { Some(()) } else { None };
-    let rw = match (row.op, order) {
-        (Op::Read, Some(())) => Rw::Read,
-        (Op::Read, None) => Rw::RandRead,
-        (Op::Write, Some(())) => Rw::Write,
-        (Op::Write, None) => Rw::RandWrite,
-        (_, Some(())) => Rw::Trim,
-        (_, None) => Rw::RandTrim,
+    let is_in_order = sequential >= SEQUENTIAL.0;
+    let rw = match (row.op, is_in_order) {
+        (Op::Read, true) => Rw::Read,
+        (Op::Read, false) => Rw::RandRead,
+        (Op::Write, true) => Rw::Write,
+        (Op::Write, false) => Rw::RandWrite,
+        (_, true) => Rw::Trim,
+        (_, false) => Rw::RandTrim,
     };
     let drawn = sizes::split(run, row);
     let place = layout.of(row);
     let phased = arrivals::arrivals(run, row, rows);
-    let streams = if order.is_some() { row.streams } else { 1 };
+    let streams = if is_in_order { row.streams } else { 1 };
     // Writes between which there is a sync are no burst, however fast.
     let is_loop = durable::is_loop_of_syncs(run, row);
     let pace = if is_loop { phased.pace } else { arrivals::gathered(phased.pace, row) };
@@ -207,12 +207,10 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
         size: Some(place.bytes),
         ..Role::new(&slug(&row.name(), "others"), rw)
     };
-    if let [(size, _)] = drawn.as_slice() {
-        role.block_size = Some(*size);
-    } else {
-        let most = drawn.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-        role.block_size = most.map(|(size, _)| *size);
-        let draw = Draw::Split(drawn.clone());
+    let most = drawn.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    role.block_size = most.map(|(size, _)| *size);
+    if drawn.len() != 1 {
+        let draw = Draw::Split(drawn);
         role.sizes = match row.op {
             Op::Read => Sizes { read: draw, ..Sizes::default() },
             Op::Write => Sizes { write: draw, ..Sizes::default() },
@@ -230,11 +228,7 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
         role.random_percent = is_mixed.then(|| sizes::rounded(100.0 * (1.0 - sequential)));
     } else {
         role.access = Access::Permutation;
-        role.region = if streams > 1 {
-            iosonde_model::spec::Region::Staggered
-        } else {
-            iosonde_model::spec::Region::Shared
-        };
+        role.region = if streams > 1 { Region::Staggered } else { Region::Shared };
     }
     role
 }
@@ -242,12 +236,10 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
 /// Each of several threads gets a part of the rate.
 fn shared(pace: Pace, threads: u32) -> Pace {
     match pace {
-        Pace::Rate { rate: iosonde_model::spec::Rate::Ops(ops), arrivals } if threads > 1 => {
-            Pace::Rate {
-                rate: iosonde_model::spec::Rate::Ops(ops / f64::from(threads)),
-                arrivals: arrivals::of_one_among(arrivals, threads),
-            }
-        }
+        Pace::Rate { rate: Rate::Ops(ops), arrivals } if threads > 1 => Pace::Rate {
+            rate: Rate::Ops(ops / f64::from(threads)),
+            arrivals: arrivals::of_one_among(arrivals, threads),
+        },
         pace => pace,
     }
 }

@@ -86,17 +86,11 @@ pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Aga
         })?;
     let measured = run_figures::figures(run).all;
     // Intervals are of all devices together: they belong to this device if it is the only one.
-    let alone = figures
-        .devices
-        .iter()
-        .filter(|device| device.program.as_ref().is_some_and(|side| side.requests() > 0))
-        .count()
-        == 1;
+    let sides = figures.devices.iter().filter_map(|device| device.program.as_ref());
+    let alone = sides.filter(|side| side.requests() > 0).count() == 1;
     let ways = [(Op::Read, &measured.read), (Op::Write, &measured.write)];
-    let ops: Vec<OpAgainst> = ways
-        .into_iter()
-        .filter_map(|(op, measured)| of_op(side, figures, op, measured, alone))
-        .collect();
+    let ops = ways.map(|(op, measured)| of_op(side, figures, op, measured, alone));
+    let ops: Vec<OpAgainst> = ops.into_iter().flatten().collect();
     if ops.is_empty() {
         let words = "the program and the run have no operation type in common: the run must read \
             if the program reads, or write if it writes";
@@ -195,12 +189,10 @@ fn load(run: &Run) -> String {
 
 fn words(device: &str, load: &str, ops: &[OpAgainst]) -> String {
     let each = ops.iter().map(|op| {
-        let peak = match (op.peak_iops_share, op.peak_bandwidth_share) {
-            (Some(iops), Some(bandwidth)) => {
-                format!("; {} and {} in its busiest interval", percent(iops), percent(bandwidth))
-            }
-            _ => String::new(),
-        };
+        let peak = op.peak_iops_share.zip(op.peak_bandwidth_share);
+        let peak = peak.map_or(String::new(), |(iops, bandwidth)| {
+            format!("; {} and {} in its busiest interval", percent(iops), percent(bandwidth))
+        });
         format!(
             "{} {} of its IOPS and {} of its bandwidth{peak}",
             if op.op == Op::Read { "reading" } else { "writing" },

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Op};
+use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_stats::Histogram;
 
 /// Coefficient of variation of the inter-arrival times below which arrivals are regular, and at or

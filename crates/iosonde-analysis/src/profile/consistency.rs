@@ -7,9 +7,10 @@
 //! are not.
 
 use crate::consistency::{Consistency, Identity, Severity};
-use iosonde_model::record::ProfileRun;
 use iosonde_model::record::facts::DeviceCounters;
-use iosonde_model::record::profile::{Class, Depth, Method, Op, ProfiledDevice, Traffic};
+use iosonde_model::record::profile::{
+    Class, Depth, Method, Op, ProfileRun, ProfiledDevice, Traffic,
+};
 use iosonde_model::units::count;
 
 use super::traffic::{Tally, share, uses};
@@ -51,12 +52,12 @@ pub(super) fn consistency(run: &ProfileRun) -> Consistency {
     let visible = run.devices.iter().filter(|device| device.invisible.is_none());
     for device in visible.filter(|device| concerns(run, &device.facts.name)) {
         entries.extend(counted(run, device));
-        let all = little("depth", device, &device.depth, requests(run, device, |_| true));
+        let requests = requests(run, device, |_| true);
+        let excused = |entry, depth| excused(entry, depth, unseen(run, device), edge(requests));
+        let all = little("depth", device, &device.depth, requests);
         let own = program_depth(run, device);
-        let ends =
-            Ends { unseen: unseen(run, device), edge: edge(requests(run, device, |_| true)) };
-        entries.extend(all.map(|entry| ends.excuse(entry, &device.depth)));
-        entries.extend(own.map(|entry| ends.excuse(entry, &device.program_depth)));
+        entries.extend(all.map(|entry| excused(entry, &device.depth)));
+        entries.extend(own.map(|entry| excused(entry, &device.program_depth)));
     }
     let rows: Vec<&Traffic> = run.traffic.iter().filter(|row| concerns(run, &row.device)).collect();
     if !rows.is_empty() {
@@ -113,17 +114,19 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     let flushes_counted = rose(|counters| counters.flushes);
     let exactly = |traced: u64| (traced, traced);
     let written = (write.bytes, write.bytes + discard.bytes);
-    let sides = [
+    [
         ("read_bytes", "bytes read", exactly(read.bytes), read_bytes, edge_bytes(&read)),
         ("write_bytes", "bytes written", written, written_bytes, edge_bytes(&write)),
         ("reads", "reads", exactly(read.requests), reads_counted, edge(read.requests)),
         ("writes", "writes", (write.requests, writes), writes_counted, edge(writes)),
         ("flushes", "flushes of the cache", exactly(flushes), flushes_counted, edge(flushes)),
-    ];
-    let sides =
-        sides.map(|(code, what, traced, kernel, edge)| (code, Side { what, traced, kernel, edge }));
-    let used = sides.into_iter().filter(|(_, side)| side.traced.1 > 0 || side.kernel.1 > 0);
-    used.map(|(code, side)| side.identity(code, name)).collect()
+    ]
+    .into_iter()
+    .filter(|(_, _, traced, kernel, _)| traced.1 > 0 || kernel.1 > 0)
+    .map(|(code, what, traced, kernel, edge)| {
+        counted_as_traced(code, &format!("{name}: {what}"), nearest(traced, kernel), edge)
+    })
+    .collect()
 }
 
 /// Requests that may cross the edges of the profile, of so many: a few, or as many as a count of
@@ -132,11 +135,11 @@ fn edge(requests: u64) -> u64 {
     EDGE.max((2.0 * (requests as f64).sqrt()) as u64)
 }
 
-/// One amount: lower and upper bound from the trace, and from the kernel's counters.
-struct Side {
-    what: &'static str,
-    traced: (u64, u64),
-    kernel: (u64, u64),
+/// One amount, from the trace and from the kernel's counters.
+fn counted_as_traced(
+    code: &'static str,
+    what: &str,
+    (traced, kernel): (u64, u64),
     edge: u64,
 ) -> Identity {
     let most = kernel.max(traced).max(1) as f64;
@@ -215,31 +218,23 @@ fn unseen(run: &ProfileRun, device: &ProfiledDevice) -> u64 {
     own.map(|traffic| traffic.requests.saturating_sub(traffic.latency.count())).sum()
 }
 
-/// Requests of a device whose completion was not seen, and how many may cross the edges.
-struct Ends {
-    unseen: u64,
-    edge: u64,
-}
-
-impl Ends {
-    /// A request whose completion was not seen counts as in flight until its slot is reused: the
-    /// levels are too high by one, but the other figures are not affected. As much as a few can add
-    /// is explained.
-    fn excuse(&self, entry: Identity, depth: &Depth) -> Identity {
-        if self.unseen == 0 || entry.ok {
-            return entry;
-        }
-        let equation = format!(
-            "{}; the reported depth is too high, because the end of {} was not seen",
-            entry.equation,
-            count::of(self.unseen, "request")
-        );
-        let all_ns: u64 = depth.time_ns.iter().map(|(_, ns)| ns).sum();
-        let added_ns = self.unseen as f64 * all_ns as f64;
-        let most = added_ns / (added_ns + depth.area_ns as f64).max(1.0);
-        let explained = self.unseen <= self.edge && entry.residual <= entry.tolerance + most;
-        Identity { severity: Severity::Note, equation, explained, ..entry }
+/// A request whose completion was not seen counts as in flight until its slot is reused: the
+/// levels are too high by one, but the other figures are not affected. As much as a few can add is
+/// explained, if no more are `unseen` than may cross the edges.
+fn excused(entry: Identity, depth: &Depth, unseen: u64, edge: u64) -> Identity {
+    if unseen == 0 || entry.ok {
+        return entry;
     }
+    let equation = format!(
+        "{}; the reported depth is too high, because the end of {} was not seen",
+        entry.equation,
+        count::of(unseen, "request")
+    );
+    let all_ns: u64 = depth.time_ns.iter().map(|(_, ns)| ns).sum();
+    let added_ns = unseen as f64 * all_ns as f64;
+    let most = added_ns / (added_ns + depth.area_ns as f64).max(1.0);
+    let explained = unseen <= edge && entry.residual <= entry.tolerance + most;
+    Identity { severity: Severity::Note, equation, explained, ..entry }
 }
 
 /// Every request has a latency and a size.
@@ -266,11 +261,8 @@ fn histograms(rows: &[&Traffic]) -> Identity {
 /// The sizes add up to the bytes.
 fn sizes(rows: &[&Traffic]) -> Identity {
     let bytes: u64 = rows.iter().map(|traffic| traffic.bytes).sum();
-    let by_size: u64 = rows
-        .iter()
-        .flat_map(|traffic| &traffic.sizes)
-        .map(|(size, requests)| size.saturating_mul(*requests))
-        .sum();
+    let sizes = rows.iter().flat_map(|traffic| &traffic.sizes);
+    let by_size: u64 = sizes.map(|(size, requests)| size.saturating_mul(*requests)).sum();
     let equation = format!(
         "bytes {} = sizes x requests {}",
         count::thousands(bytes),
@@ -326,12 +318,8 @@ fn lost(run: &ProfileRun) -> Identity {
     let requests: u64 = run.traffic.iter().map(|traffic| traffic.requests).sum();
     let residual = share(all, all + requests).unwrap_or(0.0);
     let equation = format!("lost {}{which} = 0", count::thousands(all));
-    let of_requests: u64 = run
-        .lost
-        .iter()
-        .filter(|(what, _)| what.starts_with(OF_REQUESTS))
-        .map(|(_, times)| *times)
-        .sum();
+    let of_requests = run.lost.iter().filter(|(what, _)| what.starts_with(OF_REQUESTS));
+    let of_requests: u64 = of_requests.map(|(_, times)| *times).sum();
     // A few of many latencies cross the edges.
     let tolerance =
         if of_requests > 0 { 0.0 } else { share(edge(requests), requests).unwrap_or(0.0) };

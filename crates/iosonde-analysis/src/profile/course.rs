@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use crate::series;
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Op, TrafficSeries};
+use iosonde_model::record::profile::{Op, ProfileRun, TrafficSeries};
 use iosonde_model::record::run::HistogramSeries;
 use iosonde_stats::histogram::lower_edge;
 
@@ -86,11 +85,9 @@ pub(super) fn course(run: &ProfileRun) -> Option<CourseFigures> {
 
 /// Latencies by time and by powers of two of the latency, at most [`COLUMNS`] by [`ROWS`].
 fn heat(series: &[TrafficSeries]) -> Option<Heat> {
-    let kept: Vec<&HistogramSeries> = series
-        .iter()
-        .map(|series| &series.latencies)
-        .filter(|series| series.width_ns > 0 && !series.intervals.is_empty())
-        .collect();
+    let kept = series.iter().map(|series| &series.latencies);
+    let kept: Vec<&HistogramSeries> =
+        kept.filter(|series| series.width_ns > 0 && !series.intervals.is_empty()).collect();
     let width_ns = kept.iter().map(|series| series.width_ns).max()?;
     let end_ns = kept.iter().map(|each| each.intervals.len() as u64 * each.width_ns).max()?;
     let intervals = end_ns.div_ceil(width_ns);

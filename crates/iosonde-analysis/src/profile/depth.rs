@@ -32,17 +32,21 @@ pub(super) fn depth(depth: &Depth, span_ns: Option<u64>) -> DepthFigures {
     let span_ns = span_ns.unwrap_or(all);
     let known = all > 0 && span_ns > 0;
     let busy: Vec<(f64, u64)> = pairs(&depth.time_ns, |level| level > 0);
-    let busy_ns: u64 = busy.iter().map(|(_, ns)| ns).sum();
     let arrivals: u64 = depth.arrivals.iter().map(|(_, requests)| requests).sum();
     let area: f64 = busy.iter().map(|(level, ns)| level * *ns as f64).sum();
     DepthFigures {
         span_ns,
-        busy_share: known.then(|| (busy_ns as f64 / span_ns as f64).min(1.0)),
+        busy_share: known.then(|| (busy_ns(depth) as f64 / span_ns as f64).min(1.0)),
         mean: known.then(|| area / span_ns as f64),
         by_time: Spread::weighted(&busy, arrivals),
         on_arrival: Spread::weighted(&pairs(&depth.arrivals, |_| true), arrivals),
         max: depth.max,
     }
+}
+
+/// Time with any request in flight, ns.
+pub(super) fn busy_ns(depth: &Depth) -> u64 {
+    depth.time_ns.iter().filter(|(level, _)| *level > 0).map(|(_, ns)| ns).sum()
 }
 
 fn pairs(levels: &[(u32, u64)], keep: fn(u32) -> bool) -> Vec<(f64, u64)> {

@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use crate::document;
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{CallCounts, PageCache, ProfiledDevice};
+use iosonde_model::record::profile::{CallCounts, PageCache, ProfileRun, ProfiledDevice};
 
 use super::spread::Spread;
 use super::traffic::{per_second, share};
@@ -149,12 +148,9 @@ fn watched_ns(run: &ProfileRun) -> u64 {
 }
 
 /// User, system, idle, iowait and steal between two readings, as shares of all CPUs.
-fn shares(before: [u64; 5], after: [u64; 5]) -> Option<[f64; 5]> {
-    let mut step = [0; 5];
-    for (index, slot) in step.iter_mut().enumerate() {
-        // iowait may decrease, as documented by the kernel.
-        *slot = after[index].saturating_sub(before[index]);
-    }
+pub(crate) fn shares(before: [u64; 5], after: [u64; 5]) -> Option<[f64; 5]> {
+    // iowait may decrease, as documented by the kernel.
+    let step: [u64; 5] = std::array::from_fn(|kind| after[kind].saturating_sub(before[kind]));
     let all: u64 = step.iter().sum();
     (all > 0).then(|| step.map(|ticks| ticks as f64 / all as f64))
 }

@@ -32,7 +32,7 @@ impl Latency {
             sum_ns: histogram.sum(),
             mean_ns: histogram.mean(),
             max_ns: histogram.max(),
-            quantiles: QUANTILES.iter().map(|q| Quantile::of(histogram, *q)).collect(),
+            quantiles: QUANTILES.map(|q| Quantile::of(histogram, q)).into(),
         }
     }
 

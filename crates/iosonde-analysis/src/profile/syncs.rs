@@ -3,8 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::document;
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{SyncKind, SyncPhases, SyncRun};
+use iosonde_model::record::profile::{ProfileRun, SyncKind, SyncPhases, SyncRun};
 use iosonde_stats::Histogram;
 
 use super::spread::Latency;

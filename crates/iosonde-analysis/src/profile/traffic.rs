@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Serialize, Serializer};
 
 use crate::document;
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, Flag, Op, ProfiledDevice, Traffic};
+use iosonde_model::record::profile::{Class, Flag, Op, ProfileRun, ProfiledDevice, Traffic};
 use iosonde_stats::Histogram;
 
 use super::spread::{Latency, Spread};
@@ -127,7 +126,7 @@ pub(super) fn side(run: &ProfileRun, pick: impl Fn(&Traffic) -> bool) -> Side {
         .iter()
         .map(|op| Tally::of(chosen.iter().copied().filter(|traffic| traffic.op == *op)))
         .collect();
-    let (read, write) = (&tallies[0], &tallies[1]);
+    let (read, write, ops) = (&tallies[0], &tallies[1], Op::ALL.iter().zip(&tallies));
     let data = read.requests + write.requests;
     let bytes = read.bytes + write.bytes;
     Side {
@@ -136,11 +135,7 @@ pub(super) fn side(run: &ProfileRun, pick: impl Fn(&Traffic) -> bool) -> Side {
         read_byte_share: share(read.bytes, bytes),
         sequential_share: share(read.sequential + write.sequential, data),
         direct_share: share(read.direct_bytes + write.direct_bytes, bytes),
-        ops: Op::ALL
-            .iter()
-            .zip(&tallies)
-            .map(|(op, tally)| tally.figures(*op, window_ns))
-            .collect(),
+        ops: ops.map(|(op, tally)| tally.figures(*op, window_ns)).collect(),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{Class, ProfiledDevice};
+use iosonde_model::record::profile::{Class, ProfileRun, ProfiledDevice};
 
 use super::consistency::is_depth_roughly_known;
+use super::depth::busy_ns;
 use super::traffic::{Tally, carries, program_window_ns, share, uses, while_it_ran};
 
 /// Shares of the time measured, unless noted. They overlap: a sync waits for requests, and other
@@ -34,10 +34,7 @@ pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
     let all = while_it_ran(run, there()).requests;
     let others = while_it_ran(run, there().filter(|each| each.class == Class::Other)).requests;
     let of_time = |ns: u64| share(ns, program_window_ns(run));
-    let busy_ns = |device: &&ProfiledDevice| {
-        let levels = device.program_depth.time_ns.iter().filter(|(level, _)| *level > 0);
-        levels.map(|(_, ns)| ns).sum::<u64>()
-    };
+    let busy_ns = |device: &&ProfiledDevice| busy_ns(&device.program_depth);
     let busiest = run.devices.iter().max_by_key(busy_ns).filter(|_| own.requests > 0);
     let known = busiest.filter(|device| is_depth_roughly_known(run, device));
     let syncs = || run.syncs.iter().map(|sync| sync.latency.sum()).sum::<u128>();

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use iosonde_model::record::ProfileRun;
-use iosonde_model::record::profile::{CgroupRun, FileRun, ThreadRun};
+use iosonde_model::record::profile::{CgroupRun, FileRun, ProfileRun, ThreadRun};
 
 use super::spread::Latency;
 use super::traffic::{per_second, share};

@@ -57,7 +57,7 @@ pub(super) struct Phased {
 }
 
 /// A stretch of time with its requests.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Stretch {
     ns: u64,
     requests: f64,
@@ -234,12 +234,10 @@ fn active(row: &Row, round_ns: u64) -> Vec<Stretch> {
 /// Neighbours that do not differ are merged, the most similar first, and more until few remain.
 fn merged(mut all: Vec<Stretch>) -> Vec<Stretch> {
     while all.len() > MOST_INTERVALS {
-        all = all
-            .chunks(2)
-            .map(|pair| pair[1..].iter().fold(pair[0], |sum, next| sum.with(*next)))
-            .collect();
+        let pairs = all.chunks(2).filter_map(|pair| pair.iter().copied().reduce(Stretch::with));
+        all = pairs.collect();
     }
-    let whole = all.iter().fold(Stretch { ns: 0, requests: 0.0 }, |sum, next| sum.with(*next));
+    let whole = all.iter().copied().fold(Stretch::default(), Stretch::with);
     let mean = whole.rate().max(f64::MIN_POSITIVE);
     let difference = |one: Stretch, other: Stretch| {
         let apart = (one.rate() - other.rate()).abs();
@@ -275,7 +273,7 @@ fn busy(stretches: &[Stretch]) -> Busy {
     let all: f64 = stretches.iter().map(|stretch| stretch.requests).sum();
     let mut fastest = stretches.to_vec();
     fastest.sort_by(|a, b| b.rate().total_cmp(&a.rate()));
-    let mut busy = Stretch { ns: 0, requests: 0.0 };
+    let mut busy = Stretch::default();
     let mut slowest = 0.0;
     for stretch in fastest {
         if busy.requests >= BUSY * all {

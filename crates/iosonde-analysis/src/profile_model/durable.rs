@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::arrivals;
-use super::journal;
 use super::rows::Row;
+use super::{arrivals, journal};
 use iosonde_model::record::profile::{Class, Op, ProfileRun, SyncKind, SyncRun};
 use iosonde_model::spec::{EachWrite, Role, Sync, SyncCall};
 use iosonde_model::units::count;
@@ -105,10 +104,8 @@ pub(super) fn set_often(sync: &mut Sync, syncs: u64, writes: u64) {
     sync.extra_syncs = ((wanted * every as f64).round() as u64).max(1) - 1;
 }
 
-/// Latency of the syncs of a row's groups.
-fn latency(run: &ProfileRun, row: &Row) -> Histogram {
-    let mut latency = Histogram::new();
-    let of_row = |sync: &&SyncRun| row.groups.contains(&sync.group);
+/// The syncs of a row's groups that make something durable.
+fn syncs<'a>(run: &'a ProfileRun, row: &'a Row) -> impl Iterator<Item = &'a SyncRun> {
     let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
     durable.filter(|sync| row.groups.contains(&sync.group))
 }
@@ -139,9 +136,7 @@ fn followed(run: &ProfileRun, row: &Row, sync: &Sync, length: f64) -> u64 {
 
 /// Whether a row is one loop of a write and a sync.
 pub(super) fn is_loop_of_syncs(run: &ProfileRun, row: &Row) -> bool {
-    let of_row = |sync: &&SyncRun| row.groups.contains(&sync.group);
-    let durable = run.syncs.iter().filter(|sync| sync.kind != SyncKind::SyncFileRange);
-    let syncs: u64 = durable.filter(of_row).map(|sync| sync.calls).sum();
+    let syncs: u64 = syncs(run, row).map(|sync| sync.calls).sum();
     let is_own = row.class == Class::Program && row.op == Op::Write;
     is_own && is_one_loop(run, row) && syncs as f64 >= ALWAYS * row.requests as f64
 }
@@ -212,12 +207,9 @@ fn durable_share(run: &ProfileRun, row: &Row, syncs: u64) -> f64 {
     if row.class != Class::Program || opens.is_none() {
         return marked;
     }
-    let flushes: u64 = run
-        .traffic
-        .iter()
-        .filter(|traffic| traffic.device == row.device && traffic.op == Op::Flush)
-        .map(|traffic| traffic.requests)
-        .sum();
+    let own = run.traffic.iter().filter(|traffic| traffic.device == row.device);
+    let flushes = own.filter(|traffic| traffic.op == Op::Flush);
+    let flushes: u64 = flushes.map(|traffic| traffic.requests).sum();
     marked.max(flushes.saturating_sub(syncs) as f64 / requests)
 }
 

@@ -190,7 +190,7 @@ pub(super) fn rows(run: &ProfileRun) -> (Vec<Row>, Vec<String>) {
     }
     let mut kept: Vec<Row> = Vec::new();
     for (device, _) in of_devices.iter().filter(|(_, n)| !is_small(*n, SMALL_DEVICE)) {
-        let mut here: Vec<Row> = all.iter().filter(|row| row.device == *device).cloned().collect();
+        let mut here: Vec<Row> = all.iter().filter(|row| row.device == **device).cloned().collect();
         here.sort_by_key(|row| std::cmp::Reverse(row.requests));
         let mut rest: Vec<Row> = Vec::new();
         for row in here {

@@ -25,12 +25,8 @@ pub(super) fn commonest(row: &Row) -> u64 {
 pub(super) fn split(run: &ProfileRun, row: &Row) -> Vec<(u64, f64)> {
     let facts = run.devices.iter().find(|device| device.facts.name == row.device);
     let logical = facts.and_then(|device| device.facts.logical_block_bytes).unwrap_or(512).max(512);
-    let off_grid: u64 = row
-        .sizes
-        .iter()
-        .filter(|(size, _)| !size.is_multiple_of(PAGE_BYTES))
-        .map(|(_, requests)| requests)
-        .sum();
+    let off_grid = row.sizes.iter().filter(|(size, _)| !size.is_multiple_of(PAGE_BYTES));
+    let off_grid: u64 = off_grid.map(|(_, requests)| requests).sum();
     let fine = off_grid * 100 > row.requests;
     let grid = if fine { u64::from(logical) } else { PAGE_BYTES.max(logical.into()) };
     let most = if row.op == Op::Discard { LARGEST_DISCARD_BYTES } else { 1 << 30 };
@@ -73,11 +69,9 @@ fn few(sizes: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 /// Counts as percentages to three decimal places; the largest absorbs the rounding error.
 fn percentages(sizes: &[(u64, u64)]) -> Vec<(u64, f64)> {
     let whole: u64 = sizes.iter().map(|(_, requests)| requests).sum();
-    let mut shares: Vec<(u64, f64)> = sizes
-        .iter()
-        .map(|(size, requests)| (*size, rounded(*requests as f64 * 100.0 / whole.max(1) as f64)))
-        .filter(|(_, percent)| *percent > 0.0)
-        .collect();
+    let percent = |requests: u64| rounded(requests as f64 * 100.0 / whole.max(1) as f64);
+    let shares = sizes.iter().map(|(size, requests)| (*size, percent(*requests)));
+    let mut shares: Vec<(u64, f64)> = shares.filter(|(_, percent)| *percent > 0.0).collect();
     let sum: f64 = shares.iter().map(|(_, percent)| percent).sum();
     if let Some((_, most)) = shares.iter_mut().max_by(|a, b| a.1.total_cmp(&b.1)) {
         *most = rounded(*most + 100.0 - sum);
