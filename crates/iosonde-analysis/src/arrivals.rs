@@ -10,9 +10,8 @@ use serde::Serialize;
 use iosonde_model::plan::{Arrivals, Job, Pace, Rate, Sizes};
 use iosonde_model::record::run::Run;
 use iosonde_model::units::{count, duration};
-use iosonde_stats::Histogram;
-use iosonde_stats::dependent;
 use iosonde_stats::stall::Stalls;
+use iosonde_stats::{Histogram, dependent};
 
 use crate::series;
 pub use backlog::Growth;

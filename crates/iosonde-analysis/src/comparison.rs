@@ -121,19 +121,16 @@ impl Comparison {
     /// The figures without a verdict, each with the number of further runs of each side, or rounds,
     /// that gives it one, if there is such a number.
     pub fn open(&self) -> Vec<(String, Option<u64>)> {
-        let mut open = Vec::new();
-        for cell in &self.cells {
-            for row in &cell.rows {
-                if let Verdict::Inconclusive { more_to_decide, .. } = row.verdict {
-                    let name = match self.cells.len() {
-                        1 => row.metric.clone(),
-                        _ => format!("{} {}", cell.cell, row.metric),
-                    };
-                    open.push((name, more_to_decide));
-                }
-            }
-        }
-        open
+        let rows = self.cells.iter().flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)));
+        let open = rows.filter_map(|(cell, row)| {
+            let Verdict::Inconclusive { more_to_decide, .. } = row.verdict else { return None };
+            let name = match self.cells.len() {
+                1 => row.metric.clone(),
+                _ => format!("{} {}", cell.cell, row.metric),
+            };
+            Some((name, more_to_decide))
+        });
+        open.collect()
     }
 }
 
@@ -194,11 +191,7 @@ pub fn compare(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, In
     let mut differences = Vec::new();
     let mut cells = Vec::new();
     for (name, of_a, of_b) in paired(&kept_a, &kept_b, &mut warnings)? {
-        for different in differing_facts(&of_a, &of_b) {
-            if !differences.contains(&different) {
-                differences.push(different);
-            }
-        }
+        differences.extend(differing_facts(&of_a, &of_b));
         cells.push(cell(name, &of_a, &of_b, requested));
     }
     let is_reported =

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::figures::figures;
+use super::series;
 use iosonde_model::record::WitnessRun;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Ratio;
@@ -109,11 +110,10 @@ fn judge(ratio: &Ratio) -> Agreement {
 fn seen(run: &Run) -> Seen {
     let ops: u64 = run.jobs.iter().map(series::data_ops).sum();
     let latency = figures(run).all.total.latency;
-    let quantile = |q| latency.at(q);
     Seen {
         iops: ops as f64 * 1e9 / run.measured_ns.max(1) as f64,
-        p50_ns: quantile(0.5),
-        p99_ns: quantile(0.99),
+        p50_ns: latency.at(0.5),
+        p99_ns: latency.at(0.99),
     }
 }
 

@@ -175,17 +175,12 @@ fn latencies(one: &Observed, other: &Observed) -> Vec<Latencies> {
             of.quantile(q).filter(|_| carried)
         })
     };
-    let mut all = Vec::new();
-    for (op, mine) in &one.ways {
-        if let Some((_, theirs)) = other.ways.iter().find(|(way, _)| way == op) {
-            all.push(Latencies {
-                op: *op,
-                recorded_ns: quantiles(&mine.latency),
-                regenerated_ns: quantiles(&theirs.latency),
-            });
-        }
-    }
-    all
+    let both = one.ways.iter().filter_map(|(op, mine)| {
+        let (_, theirs) = other.ways.iter().find(|(way, _)| way == op)?;
+        let (recorded_ns, regenerated_ns) = (quantiles(&mine.latency), quantiles(&theirs.latency));
+        Some(Latencies { op: *op, recorded_ns, regenerated_ns })
+    });
+    both.collect()
 }
 
 fn notes(one: &Observed, other: &Observed) -> Vec<String> {

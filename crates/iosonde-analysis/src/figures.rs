@@ -18,14 +18,15 @@ use iosonde_model::units::count;
 use iosonde_stats::dependent::{self, Batch, Batches, Loop, NoInterval};
 use iosonde_stats::stall::Stalls;
 use iosonde_stats::steady::{self, WarmUp};
+use iosonde_stats::summary::mean;
 use iosonde_stats::{Histogram, Quantile};
 
 use super::arrivals::{ArrivalFigures, ArrivalVerdict};
 use super::grouped::grouped;
 use super::phases::{PhaseFigures, phases};
 use super::priorities::{PriorityFigures, priorities};
-use super::series;
 use super::targets::{TargetFigures, targets};
+use super::{document, series};
 pub use durable::Durable;
 use durable::durable;
 use tally::Tally;
@@ -440,10 +441,6 @@ fn differ(series: &[f64], at: usize) -> f64 {
 /// Relative change of the mean if everything before an index is discarded.
 fn shift(series: &[f64], at: usize) -> f64 {
     relative(mean(series), mean(&series[at.min(series.len())..]))
-}
-
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 fn relative(a: f64, b: f64) -> f64 {

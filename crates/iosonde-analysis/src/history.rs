@@ -69,13 +69,8 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option
         several => format!("the median of {several} earlier {noun}s here{weakness}"),
     };
     let all: Vec<f64> = earlier.iter().filter_map(overall).collect();
-    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = all.iter().copied().fold(0.0, f64::max);
+    let range = range("those", &all);
     let n = count::significant;
-    let range = match all.len() {
-        0 | 1 => String::new(),
-        _ => format!(" (those: {} to {})", n(least), n(most)),
-    };
     let words = in_words(ratio, &checks);
     let worst = ratios(now).into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let worst = worst.filter(|(_, row)| *row <= 1.0 / FACTOR && now.rows.len() > 1);
@@ -96,22 +91,21 @@ fn in_words(ratio: f64, of: &str) -> String {
 /// The same with one result that was named, whatever storage it is of; `None` where they have no
 /// row in common.
 pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String> {
-    let ratios = now.rows.iter().filter_map(|row| {
-        Some((row.title.as_str(), rate(now, &row.title)? / rate(reference, &row.title)?))
-    });
-    let ratios: Vec<(&str, f64)> = ratios.collect();
-    let ratio = middle(ratios.iter().map(|(_, ratio)| *ratio))?;
-    let n = count::significant;
-    let words = in_words(ratio, name);
-    let range = match ratios.as_slice() {
-        [_] => String::new(),
-        rows => {
-            let least = rows.iter().map(|(_, ratio)| *ratio).fold(f64::INFINITY, f64::min);
-            let most = rows.iter().map(|(_, ratio)| *ratio).fold(0.0, f64::max);
-            format!(" (rows: {} to {})", n(least), n(most))
-        }
-    };
-    Some(format!("{words}{range}"))
+    let titles = now.rows.iter().map(|row| &row.title);
+    let ratios = titles.filter_map(|title| Some(rate(now, title)? / rate(reference, title)?));
+    let ratios: Vec<f64> = ratios.collect();
+    let words = in_words(median(&ratios)?, name);
+    Some(format!("{words}{}", range("rows", &ratios)))
+}
+
+/// The least and the greatest of several.
+fn range(what: &str, ratios: &[f64]) -> String {
+    if ratios.len() < 2 {
+        return String::new();
+    }
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    format!(" ({what}: {} to {})", count::significant(least), count::significant(most))
 }
 
 fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {

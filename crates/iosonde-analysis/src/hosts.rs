@@ -6,11 +6,12 @@ use serde::Serialize;
 use iosonde_model::record::hosts::ServerCell;
 use iosonde_model::record::run::{CounterSeries, Run};
 use iosonde_stats::ratio::median;
+use iosonde_stats::summary::mean;
 
 use super::experiment::Spread;
 use super::figures::{LatencyFigures, figures};
-use super::series;
 use super::grouped::grouped;
+use super::series;
 use super::verdict::{Assessment, assess};
 
 /// A host is slow if its rate is surely below this share of the median of the others.
@@ -78,15 +79,13 @@ impl ServerShare {
     fn of(measured: &[HostMeasured<'_>], server: &ServerCell) -> Option<ServerShare> {
         let jobs = || measured.iter().flat_map(|host| &host.run.jobs);
         let hosts_read_bytes = jobs().map(|job| job.read.bytes).sum();
-        let server_read_bytes = server.after.read_bytes.checked_sub(server.before.read_bytes)?;
+        let ServerCell { before, after, .. } = server;
+        let server_read_bytes = after.read_bytes.checked_sub(before.read_bytes)?;
         Some(ServerShare {
             hosts_read_bytes,
             server_read_bytes,
             hosts_written_bytes: jobs().map(|job| job.write.bytes).sum(),
-            server_written_bytes: server
-                .after
-                .written_bytes
-                .checked_sub(server.before.written_bytes)?,
+            server_written_bytes: after.written_bytes.checked_sub(before.written_bytes)?,
             is_cached: (server_read_bytes as f64) < CACHED_BELOW * hosts_read_bytes as f64,
         })
     }
@@ -310,10 +309,8 @@ fn slow(measured: &[HostMeasured<'_>], hosts: &[HostFigures]) -> Vec<SlowHost> {
         let own = &host.row.figures.all.total;
         let scale = if own.iops > 0.0 { host.iops / own.iops } else { 1.0 };
         let of_usual = |iops: f64| iops * scale / usual;
-        let interval = own
-            .iops_interval
-            .and_then(Result::ok)
-            .map(|(low, high)| (of_usual(low), of_usual(high)));
+        let interval = own.iops_interval.and_then(Result::ok);
+        let interval = interval.map(|(low, high)| (of_usual(low), of_usual(high)));
         let most = match interval {
             Some((_, high)) => high,
             None => {

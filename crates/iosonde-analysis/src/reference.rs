@@ -87,11 +87,8 @@ impl Placement {
     /// In words, for the first line.
     pub fn words(&self) -> Option<String> {
         let class = self.class.as_ref().map(|(name, _, rows)| {
-            let slow: Vec<&str> = rows
-                .iter()
-                .filter(|row| row.place == Place::Slow)
-                .map(|row| row.title.as_str())
-                .collect();
+            let slow = rows.iter().filter(|row| row.place == Place::Slow);
+            let slow: Vec<&str> = slow.map(|row| row.title.as_str()).collect();
             match (self.fits, slow.is_empty()) {
                 (true, true) => format!("typical of {name}"),
                 (true, false) => format!("typical of {name}, but slow in {}", slow.join(", ")),

@@ -107,20 +107,16 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     if is_before {
         beside.iter().for_each(|row| shorten(&mut alone, row));
     }
-    let mut blurred: Vec<Op> = Vec::new();
-    for op in WAYS {
+    let is_blurred = |op: &Op| {
         let sum = |rows: &[Traffic]| -> u64 {
-            rows.iter().filter(|row| row.op == op && moves(row)).map(|row| row.requests).sum()
+            rows.iter().filter(|row| row.op == *op && moves(row)).map(|row| row.requests).sum()
         };
-        if sum(&beside) as f64 > BESIDE * sum(&run.traffic) as f64 {
-            blurred.push(op);
-        }
-    }
-    let journal: Vec<Traffic> = of_jobs
-        .into_iter()
-        .filter(|row| WAYS.contains(&row.op) && role(name(row)).is_some_and(is_journal))
-        .cloned()
-        .collect();
+        sum(&beside) as f64 > BESIDE * sum(&run.traffic) as f64
+    };
+    let mut blurred: Vec<Op> = WAYS.into_iter().filter(is_blurred).collect();
+    let of_journal = |row: &&Traffic| role(name(row)).is_some_and(is_journal);
+    let journal = of_jobs.into_iter().filter(|row| WAYS.contains(&row.op)).filter(of_journal);
+    let journal: Vec<Traffic> = journal.cloned().collect();
     for row in &journal {
         take_out_journal(&mut alone, row);
         if !region.is_some_and(|region| leave_region(&mut alone, row, region)) {
@@ -170,11 +166,9 @@ fn are_of_workers(run: &ProfileRun, op: Op) -> bool {
             run.threads.iter().any(|job| job.tid == Some(of) && role(&job.name).is_some())
         })
     };
-    let others = run
-        .threads
-        .iter()
-        .filter(|thread| thread.of_program && !thread.of_kernel && role(&thread.name).is_none());
-    let mut others = others.filter(|thread| requests(thread) > 0).peekable();
+    let own = run.threads.iter().filter(|thread| thread.of_program && !thread.of_kernel);
+    let others = own.filter(|thread| role(&thread.name).is_none() && requests(thread) > 0);
+    let mut others = others.peekable();
     others.peek().is_some() && others.all(is_of_job)
 }
 

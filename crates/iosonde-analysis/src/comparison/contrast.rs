@@ -5,13 +5,12 @@
 
 use serde::Serialize;
 
-use iosonde_stats::effect;
-use iosonde_stats::normal;
 use iosonde_stats::permutation::{self, mann_whitney, smallest_p, smallest_paired_p};
 use iosonde_stats::ratio::median;
 use iosonde_stats::resample::Resampled;
 use iosonde_stats::scatter::OF_MEDIAN;
 use iosonde_stats::summary::Summary;
+use iosonde_stats::{effect, normal};
 
 /// Fewest runs per side that are compared.
 pub const FEWEST: usize = 5;

@@ -180,10 +180,7 @@ fn flatten(front: &str, value: &Value, without: &[&str], into: &mut Facts) {
             items.iter().for_each(|item| flatten(front, item, without, into));
         }
         value => {
-            let formatted = match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
+            let formatted = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let known = into.entry(front.to_owned()).or_default();
             if known.is_empty() {
                 *known = short(formatted);

@@ -94,10 +94,8 @@ impl Observation {
             None
         };
         let is_overload = |finding: &Finding| finding.code == "unsustainable";
-        let doubts = row
-            .findings
-            .iter()
-            .filter(|finding| finding.severity >= Severity::LowConfidence || is_overload(finding));
+        let is_low = |finding: &Finding| finding.severity >= Severity::LowConfidence;
+        let doubts = row.findings.iter().filter(|each| is_low(each) || is_overload(each));
         Observation {
             record: checksum(&serde_json::to_vec(run).unwrap_or_default()),
             cell: named(&run.plan.title, levels),

@@ -99,12 +99,8 @@ pub fn compare_with_peers(members: &[Member], metrics: &[String], tolerance: f64
         for metric in named {
             if let Some(value) = observation.value(&metric) {
                 let group = (observation.cell.clone(), facts.clone(), metric);
-                values
-                    .entry(group)
-                    .or_default()
-                    .entry(member.name.clone())
-                    .or_default()
-                    .push(value);
+                let devices = values.entry(group).or_default();
+                devices.entry(member.name.clone()).or_default().push(value);
             }
         }
     }

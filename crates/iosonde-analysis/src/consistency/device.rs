@@ -76,7 +76,7 @@ pub(super) fn transfers(run: &Run) -> Option<Identity> {
 
 /// Little's law at the device: mean queue from the weighted time equals the sum of request times.
 pub(super) fn queue(run: &Run) -> Option<Identity> {
-    let delta = work(run)?.delta;
+    let delta = work(run)?;
     let window_ms = run.measured_ns as f64 / 1e6;
     if delta.weighted_ms < QUEUE_FROM_MS || window_ms == 0.0 {
         return None;

@@ -2,8 +2,8 @@
 
 use super::streams;
 use crate::profile::missing;
-use crate::profile_model;
 use crate::replayed::{self, JOURNAL, Jobs};
+use crate::{profile_model, series};
 use iosonde_model::record::profile::{
     Class, Depth, Ended, Method, Op, Places, ProfileRun, ProfiledDevice, SyncKind, Traffic,
 };
@@ -259,19 +259,11 @@ impl Observed {
     fn of_all(run: &ProfileRun) -> Observed {
         let ways: Vec<(Op, Moved)> =
             WAYS.into_iter().filter_map(|op| Some((op, moved(run, op)?))).collect();
-        let active = run
-            .traffic
-            .iter()
-            .filter(|row| row.class.is_of_the_program() && WAYS.contains(&row.op))
-            .filter_map(|row| row.active_ns)
-            .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
-            .unwrap_or((0, run.measured_ns));
-        let series: Vec<&CounterSeries> = run
-            .series
-            .iter()
-            .filter(|series| WAYS.contains(&series.op))
-            .map(|series| &series.counters)
-            .collect();
+        let own = run.traffic.iter().filter(|row| row.class.is_of_the_program());
+        let active = span(own.filter(|row| WAYS.contains(&row.op)));
+        let active = active.unwrap_or((0, run.measured_ns));
+        let series = run.series.iter().filter(|series| WAYS.contains(&series.op));
+        let series: Vec<&CounterSeries> = series.map(|series| &series.counters).collect();
         Observed {
             ways,
             depth: levels(run, |device| &device.program_depth),
@@ -376,6 +368,12 @@ fn everyone(run: &ProfileRun) -> Known<Vec<(u64, u64)>> {
     levels(run, |device| &device.depth)
 }
 
+/// From the first request of all rows to the last, in ns of the profile.
+fn span<'a>(rows: impl Iterator<Item = &'a Traffic>) -> Option<(u64, u64)> {
+    let spans = rows.filter_map(|row| row.active_ns);
+    spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+}
+
 fn device_use(run: &ProfileRun) -> Known<DeviceUse> {
     let counts = |row: &&Traffic| {
         WAYS.contains(&row.op)
@@ -383,9 +381,7 @@ fn device_use(run: &ProfileRun) -> Known<DeviceUse> {
             && row.requests > 0
     };
     let rows = || run.traffic.iter().filter(counts);
-    let spans = rows().filter_map(|row| row.active_ns);
-    let span = spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
-    let Some((from, to)) = span.filter(|(from, to)| to > from) else {
+    let Some((from, to)) = span(rows()).filter(|(from, to)| to > from) else {
         return Err("no requests were counted".into());
     };
     let of = |op: Op| rows().filter(|row| row.op == op).map(|row| row.bytes).sum();

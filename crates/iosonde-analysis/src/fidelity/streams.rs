@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::observed::{Moved, Touched};
 use crate::replayed::JOURNAL;
+use crate::series;
 use iosonde_model::plan::{IoKind, Job, OpStream, Stop};
 use iosonde_model::record::profile::Op;
 use iosonde_model::record::run::{JobRun, Run};
@@ -96,16 +97,13 @@ impl Gathered {
     }
 
     fn moved(self, run: &Run, op: Op, complete: bool) -> Moved {
-        let (mut requests, mut latency) = (0, Histogram::new());
-        for (_, job) in of_program(run) {
-            let direction = match op {
+        let directions = || {
+            of_program(run).map(|(_, job)| match op {
                 Op::Read => &job.read,
                 Op::Write => &job.write,
                 _ => &job.trim,
-            };
-            requests += direction.ops;
-            latency.merge(&direction.latency);
-        }
+            })
+        };
         let chunks = self.chunks.values().map(|(hits, blocks)| (blocks.len() as f64, *hits as f64));
         let touched = if complete {
             Touched::new(BLOCK_BYTES, chunks.collect())
@@ -114,7 +112,7 @@ impl Gathered {
                 .into())
         };
         Moved {
-            requests,
+            requests: directions().map(|direction| direction.ops).sum(),
             sizes: self.sizes.into_iter().collect(),
             sequential: Ok(self.sequential as f64 / self.ops.max(1) as f64),
             gaps: Err("a run records no distribution of its inter-arrival times: profile the \

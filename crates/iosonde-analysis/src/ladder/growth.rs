@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{LadderTest, Strength, signed};
 use iosonde_model::plan::ladder::{Call, FEWEST_LEVELS, FEWEST_ROUNDS};
 use iosonde_model::record::LadderRun;
+use iosonde_model::record::ladder::SyncSample;
 use iosonde_model::units::{bytes, duration};
 use iosonde_stats::Slope;
 use iosonde_stats::ratio::median;
@@ -31,10 +32,8 @@ pub enum Growth {
 /// system may omit the flush.
 pub(super) fn growth(run: &LadderRun) -> (Option<Slope>, Growth) {
     let levels = run.plan.levels.iter().filter(|level| **level > 0).count();
-    let rounds: Vec<Vec<(f64, f64)>> = (0..run.plan.rounds)
-        .map(|round| points(run, round))
-        .filter(|points| points.len() == levels)
-        .collect();
+    let rounds = (0..run.plan.rounds).map(|round| points(run, round));
+    let rounds: Vec<_> = rounds.filter(|points| points.len() == levels).collect();
     let slope = Slope::in_rounds(&rounds);
     let growth = if levels < FEWEST_LEVELS {
         Growth::Unknown(format!(
@@ -58,11 +57,13 @@ pub(super) fn growth(run: &LadderRun) -> (Option<Slope>, Growth) {
 }
 
 fn points(run: &LadderRun, round: u32) -> Vec<(f64, f64)> {
-    let of_it = run.samples.iter().filter(|sample| sample.round == round);
-    of_it
-        .filter(|sample| sample.call == Call::Fdatasync && sample.dirty_bytes > 0)
-        .map(|sample| (sample.dirty_bytes as f64, sample.sync_ns as f64))
-        .collect()
+    let own = syncs(run).filter(|sample| sample.round == round);
+    own.map(|sample| (sample.dirty_bytes as f64, sample.sync_ns as f64)).collect()
+}
+
+/// The syncs of written data.
+fn syncs(run: &LadderRun) -> impl Iterator<Item = &SyncSample> {
+    run.samples.iter().filter(|sample| sample.call == Call::Fdatasync && sample.dirty_bytes > 0)
 }
 
 /// The statement. If it is known that no flush is sent, there is no flush latency.
@@ -90,8 +91,7 @@ pub(super) fn ladder_test(
         per_mib(interval.0),
         per_mib(interval.1)
     );
-    let times = run.samples.iter().filter(|s| s.call == Call::Fdatasync && s.dirty_bytes > 0);
-    let times: Vec<f64> = times.map(|sample| sample.sync_ns as f64).collect();
+    let times: Vec<f64> = syncs(run).map(|sample| sample.sync_ns as f64).collect();
     let usual = duration::latency(median(&times).unwrap_or_default());
     let (strength, words) = match (growth, run.plan.direct) {
         (Growth::Proportional, true) => (

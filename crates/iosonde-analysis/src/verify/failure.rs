@@ -222,10 +222,8 @@ fn damage_text(damage: &Damage) -> String {
 
 fn expected_text(run: &VerifyRun, failure: &Failure, expected: &Expected) -> String {
     let Failure { low, high, .. } = *failure;
-    let by = match &expected.wrote {
-        Some(wrote) => format!(", {} of {}", wrote.way, op_words(wrote)),
-        None => String::new(),
-    };
+    let by = expected.wrote.as_ref();
+    let by = by.map_or(String::new(), |by| format!(", {} of {}", by.way, op_words(by)));
     let unlimited = high >= iosonde_model::content::block::MAX_GENERATION;
     let further = match (high > low, unlimited) {
         (false, _) => String::new(),
@@ -235,8 +233,8 @@ fn expected_text(run: &VerifyRun, failure: &Failure, expected: &Expected) -> Str
         }
         (true, false) => {
             let each = expected.pending.iter().map(op_words).collect::<Vec<_>>();
-            let listed =
-                if each.is_empty() { String::new() } else { format!(": {}", each.join(", ")) };
+            let colon = if each.is_empty() { "" } else { ": " };
+            let listed = format!("{colon}{}", each.join(", "));
             format!("; or up to generation {high}, which was in flight{listed}")
         }
     };
@@ -267,15 +265,13 @@ fn found(run: &VerifyRun, failure: &Failure) -> Option<Found> {
     let label = failure.misfit.label?;
     let other = failure.misfit.run;
     let damaged = matches!(failure.misfit.class, Class::BitFlip | Class::Corrupt);
+    let offset = thousands(label.offset);
     let place = match (label.offset == failure.offset, place_of(run, label.offset)) {
         (true, _) => String::new(),
         (false, Some((job, block))) if other.is_none() => {
-            format!(
-                ", which belongs at offset {} (block {block} of job {job})",
-                thousands(label.offset)
-            )
+            format!(", which belongs at offset {offset} (block {block} of job {job})")
         }
-        (false, _) => format!(", which belongs at offset {}", thousands(label.offset)),
+        (false, _) => format!(", which belongs at offset {offset}"),
     };
     let of_run = other.map_or_else(String::new, |run| format!(" of run {run}"));
     let words = format!(
