@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
 /*
- * Pages that read calls of the program look up in the page cache, and how many of them its threads
- * had to bring in. A read that begins adds the pages that are missing, and those read ahead,
- * before it looks them up. Pages added to be written get dirty at once, and are no misses.
+ * Pages that read calls of the program look up in the page cache, and the pages that its threads
+ * bring in. A read first adds the missing pages and the read-ahead, then looks the pages up. Pages
+ * added for a write become dirty at once; they are not misses.
  */
 #ifndef CACHE_H
 #define CACHE_H
@@ -20,7 +20,7 @@ int page_added(u64 *ctx)
 	mapping = folio->mapping;
 	if (!mapping || !mapping->host)
 		return 0;
-	/* Metadata of file systems is in the cache of their devices, kept apart: it is read meanwhile. */
+	/* Counted apart: file system metadata, in the page cache of the device, is read in between. */
 	added = (mapping->host->i_mode & S_IFMT) == S_IFBLK ? &thread->added_of_disk : &thread->added;
 	if (added->mapping != (u64)mapping) {
 		added->mapping = (u64)mapping;
@@ -51,8 +51,8 @@ int pages_read(u64 *ctx)
 	inode = mapping->host;
 	if (!inode)
 		return 0;
-	/* A long read looks up some pages at a time: always to the same last one, which may be behind
-	 * the file's end. */
+	/* A long read looks up its pages in batches, each with the same last page, which may be past
+	 * the end of the file. */
 	if (thread->read_mapping != (u64)mapping || thread->read_last != last ||
 	    index <= thread->read_index) {
 		end = inode->i_size + page_bytes - 1;

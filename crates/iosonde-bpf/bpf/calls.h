@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* System calls and io_uring requests: syncs, how files are opened, I/O that is timed. */
+/* System calls and io_uring requests: syncs, flags of open files, timed I/O. */
 #ifndef CALLS_H
 #define CALLS_H
 
 /*
- * Every system call passes here; those that matter are marked in a table of constants, by their
- * numbers on this architecture. Typed tracepoints need no mounted tracefs and no more rights than
- * the others do.
+ * Every system call runs these programs. The table of constants marks the relevant ones, by their
+ * numbers on this architecture. Typed tracepoints need neither a mounted tracefs nor more rights
+ * than the other programs.
  */
 const volatile u8 call_of[512] = {};
 
@@ -86,7 +86,7 @@ static __attribute__((noinline)) int sync_ends(u32 kind, s64 result)
 	now = ktime_ns();
 	since = thread->sync_since_ns;
 	thread->sync_since_ns = 0;
-	/* What it wrote is no completion of an I/O call. */
+	/* Completions of the sync's own writes are not completions of an I/O call. */
 	thread->posted_ns = 0;
 	thread->syncs += 1;
 	thread->sync_ns += now - since;
@@ -130,7 +130,7 @@ static __attribute__((noinline)) int layer_of_completion(u64 key)
 	return 0;
 }
 
-/* Adds to the syncs of io_uring that are under way, if need be, and gives their number. */
+/* Adds to the number of io_uring syncs in flight, and returns it. */
 inlined u64 count_uring_syncs(s64 by)
 {
 	u32 zero = 0;
@@ -148,7 +148,7 @@ inlined int is_uring_sync(u8 opcode)
 	return opcode == URING_FSYNC || opcode == URING_SYNC_FILE_RANGE;
 }
 
-/* Only where layers are asked for. */
+/* Attached only if layers are requested. */
 SEC("tp_btf/io_uring_submit_req")
 int uring_submit(u64 *ctx)
 {
@@ -159,8 +159,8 @@ int uring_submit(u64 *ctx)
 	return 0;
 }
 
-/* A worker does every sync, once what it is linked to has ended. What its submitter does itself, as
- * most reads and writes, has no such event. */
+/* io_uring queues every sync to a worker, after the requests that it is linked to have ended. Requests
+ * that the submitter completes itself, such as most reads and writes, have no such event. */
 SEC("tp_btf/io_uring_queue_async_work")
 int uring_queue(u64 *ctx)
 {
@@ -189,7 +189,7 @@ int uring_complete(u64 *ctx)
 	s32 result = 0;
 	u8 opcode;
 
-	/* Most programs never sync this way. */
+	/* Most programs never sync by io_uring. */
 	if (!wants_layers && !count_uring_syncs(0))
 		return 0;
 	sync = map_lookup(&uring_syncs, &key);
@@ -200,7 +200,7 @@ int uring_complete(u64 *ctx)
 	}
 	opcode = FIELD(request, opcode);
 	if (!is_uring_sync(opcode)) {
-		/* That of a sync whose completion was not shown: the place is another request's now. */
+		/* The completion of the sync was missed, and another request has its address now. */
 		map_delete(&uring_syncs, &key);
 		count_uring_syncs(-1);
 		return 0;
@@ -208,7 +208,7 @@ int uring_complete(u64 *ctx)
 	now = ktime_ns();
 	ns = now - sync->since_ns;
 	phases_since(now, ns, sync->phase_ns);
-	/* In the submitter, in a worker of it, or in its polling thread: all of one process. */
+	/* This runs in the submitter, its worker or its polling thread, all of one process. */
 	thread = this_thread();
 	if (HAS(struct io_kiocb, cqe.res))
 		result = FIELD(request, cqe.res);
@@ -240,7 +240,7 @@ static __attribute__((noinline)) int opened(u32 flags, u32 is_open)
 
 enum { MS_SYNC = 4, F_SETFL = 4 };
 
-/* A call that hands over or fetches I/O begins, and returns. */
+/* A call that submits or reaps I/O begins; the next function: it returns. */
 static __attribute__((noinline)) int layer_of_call(void)
 {
 	struct thread *thread;

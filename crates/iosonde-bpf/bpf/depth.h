@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Requests in flight: their number, how long each number lasts, and what each request finds. */
+/* Depth: the number of requests in flight, how long each depth lasts, and which one each request finds. */
 #ifndef DEPTH_H
 #define DEPTH_H
 
@@ -17,7 +17,7 @@ inlined void count_level(struct levels *levels, u32 level, u64 ns, int arrives)
 		levels->max = level + 1;
 }
 
-/* Has the cache line of a disk's depth brought here for writing, as that of a flight's place. */
+/* Prefetches the cache line of a disk's depth for writing, like `fetch_flight_place`. */
 inlined void fetch_depth(u32 index)
 {
 	volatile struct depth *depth = map_lookup(&depths, &index);
@@ -48,7 +48,7 @@ inlined void enter_depth(struct flight *flight, u64 now, s64 by)
 	count_level(&use->program, before >> 32, ns, by > 0 && is_own);
 }
 
-/* It ended by a merge: no slot has its latency. */
+/* Adds the latency of a request that ended by a merge; no slot counts it. */
 inlined void add_merged(struct flight *flight, u64 ns)
 {
 	u32 index = flight->disk_index;

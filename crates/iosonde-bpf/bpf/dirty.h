@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Pages that somebody made dirty: whose they are when somebody else writes them. */
+/* Threads that dirtied pages: write-back by another thread is attributed to them. */
 #ifndef DIRTY_H
 #define DIRTY_H
 
@@ -14,7 +14,7 @@ static __attribute__((noinline)) int remember_owner(u64 inode, u64 stretch, u64 
 
 	if (!thread || !thread->of_program)
 		return 0;
-	/* Pages that came into the cache to be written. */
+	/* These pages were added to the page cache for a write. */
 	thread->added.pages -= pages < thread->added.pages ? pages : thread->added.pages;
 	owner.tid = thread->tid;
 	owner.group = thread->group;
@@ -30,11 +30,11 @@ inlined struct owner *owner_of(u64 inode, u64 stretch)
 	struct owner_key key = { .inode = inode, .stretch = stretch };
 	struct owner *owner = map_lookup(&owners, &key);
 
-	/* The kernel gives the place of a deleted file's inode to another file. */
+	/* The kernel reuses the memory of a deleted file's inode for another file. */
 	return owner && owner->number == READ((struct inode *)inode, i_ino) ? owner : 0;
 }
 
-/* Number of a folio's first page in its file. */
+/* Index of a folio's first page in its file. */
 inlined u64 index_of(struct folio *folio)
 {
 	if (HAS(struct folio, index))
@@ -42,7 +42,7 @@ inlined u64 index_of(struct folio *folio)
 	return FIELD((struct page___plain *)folio, index);
 }
 
-/* Bytes of a folio: large ones say how many pages they have. */
+/* Bytes of a folio. Only a large folio stores its number of pages. */
 inlined u64 size_of(struct folio *folio)
 {
 	u64 pages = 1, flags = 0;

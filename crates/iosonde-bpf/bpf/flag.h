@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Latency by the flags of a request. Of several flags the rarest counts; what has none is the rest. */
+/* Latency by request flag. Of several flags the rarest counts. Requests without one are not counted. */
 #ifndef FLAG_H
 #define FLAG_H
 
@@ -13,7 +13,7 @@ inlined u32 flag_of(struct flight *flight, u32 flags)
 		return FLAG_META;
 	if (flags >> ENUM_VALUE(enum req_flag_bits, __REQ_RAHEAD) & 1)
 		return FLAG_READ_AHEAD;
-	/* Somebody waits for every read but those ahead. */
+	/* All reads but read-ahead are synchronous, so the flag says nothing about them. */
 	if (flight->op == OP_WRITE && flags >> ENUM_VALUE(enum req_flag_bits, __REQ_SYNC) & 1)
 		return FLAG_SYNC;
 	return FLAG_NONE;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* The kernel's helper functions that are called here, by their numbers, and words for the loader. */
+/* The kernel's helper functions, by their numbers, and macros for the loader. */
 #ifndef HELPERS_H
 #define HELPERS_H
 
 #include "kernel.h"
 
 #define SEC(name) __attribute__((section(name), used))
-/* What every request passes: where the kernel guards its returns, a call takes 5 to 15 ns. */
+/* For code that every request runs: a call takes 5 to 15 ns where the kernel uses return thunks. */
 #define inlined static inline __attribute__((always_inline))
-/* What few pass, or what has too many ways for the verifier to follow in line. Not static: it looks at it
- * once, on its own, not at each call. Pointers to structures may then be null for all it knows. */
+/* For rare code, or code with too many paths for the verifier to follow inline. Not static, so that the
+ * verifier checks it once, not at each call; it then assumes that pointers to structures may be NULL. */
 #define apart __attribute__((noinline))
 
-/* A map as the loader finds it: a number is the length of an array type, a type is a pointer. */
+/* Attributes of a map as the loader reads them: a number is the length of an array type, a type is a
+ * pointer. */
 #define NUMBER(name, value) int (*name)[value]
 #define TYPE(name, type) typeof(type) *name
 
@@ -45,11 +46,11 @@ static long (*const read_kernel_str)(void *to, u32 size, const void *from) = (vo
 
 static long (*const print)(char *to, u32 size, const char *format, u64 *values, u32 bytes) = (void *)165;
 
-/* `bpf_rdonly_cast`, whose number differs between kernels: the loader puts it in place of this one. */
+/* `bpf_rdonly_cast`. Its number differs between kernels, so the loader replaces this one. */
 static void *(*const cast_to)(const void *address, u32 type) = (void *)0x10ad;
-const volatile u32 has_cast = 0; /* whether the kernel has it, since Linux 6.2 */
+const volatile u32 has_cast = 0; /* whether the kernel has it (6.2 or newer) */
 
-/* Numbers of the types to which it casts. */
+/* BTF IDs of the types that it casts to. */
 const volatile u32 type_address_space = 0, type_bio_vec = 0, type_blkdev_dio = 0, type_file = 0,
 		   type_inode = 0, type_iomap_dio = 0, type_kiocb = 0, type_request = 0;
 
@@ -64,7 +65,7 @@ const volatile u32 type_address_space = 0, type_bio_vec = 0, type_blkdev_dio = 0
 		struct kiocb *: type_kiocb,                 \
 		struct request *: type_request)
 
-/* A field behind a pointer that the verifier does not know; zero if it cannot be read. */
+/* Reads a field through a pointer that the verifier does not know; zero if it cannot be read. */
 #define FIELD(pointer, field)                                                              \
 	({                                                                                 \
 		typeof((pointer)->field) _value = {0};                                     \
@@ -73,9 +74,8 @@ const volatile u32 type_address_space = 0, type_bio_vec = 0, type_blkdev_dio = 0
 		_value;                                                                    \
 	})
 
-/* The same without a call, where the kernel lets the verifier take an address for a pointer to the type
- * that it is said to be: the verifier removes the cast, and what cannot be read is zero. A pointer that
- * is read so is one to the verifier, too. */
+/* The same without a call, where the kernel has `bpf_rdonly_cast`: the verifier removes the cast, and an
+ * unreadable field is zero. The verifier also treats a pointer that is read this way as a pointer. */
 #define READ(pointer, field)                                                               \
 	({                                                                                 \
 		typeof((pointer)->field) _field;                                           \
@@ -87,7 +87,7 @@ const volatile u32 type_address_space = 0, type_bio_vec = 0, type_blkdev_dio = 0
 		_field;                                                                    \
 	})
 
-/* A pointer as a number for the verifier, which lets nobody hand on a pointer instead of one. */
+/* A pointer as a number: the verifier rejects a pointer as an argument that is declared as a number. */
 inlined u64 number_of(const void *pointer)
 {
 	u64 number = 0;
@@ -96,7 +96,7 @@ inlined u64 number_of(const void *pointer)
 	return number;
 }
 
-/* Whether the running kernel has this field, and where in its structure. */
+/* Whether the running kernel has this field, and its offset in the structure. */
 #define HAS(type, field) __builtin_preserve_field_info(((type *)0)->field, 2)
 #define OFFSET(type, field) __builtin_preserve_field_info(((type *)0)->field, 0)
 #define ENUM_VALUE(type, value) __builtin_preserve_enum_value(*(typeof(type) *)value, 1)

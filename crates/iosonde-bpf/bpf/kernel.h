@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
 /*
- * The kernel's types, as far as they are read here. Only names count: the loader finds each field's
- * place in the running kernel's own type information (CO-RE). A field that a kernel does not have is
- * asked for with `has` first.
+ * The kernel's types and fields that are read here. Only names count: the loader takes each offset
+ * from the running kernel's type information (CO-RE). `HAS` tests for a field that some kernels lack.
  */
 #ifndef KERNEL_H
 #define KERNEL_H
@@ -76,7 +75,7 @@ struct dentry {
 	struct qstr d_name;
 } relocated;
 
-/* Since 6.17 the link of an inode's names is `d_alias` in a union of its own, before `d_u`. */
+/* Since 6.17 `d_alias`, the link in an inode's list of names, is no longer a member of `d_u`. */
 struct dentry___union {
 	union {
 		struct hlist_node d_alias;
@@ -99,7 +98,7 @@ struct folio {
 	u32 _nr_pages;
 } relocated;
 
-/* Before folios. */
+/* `struct page` before folios. */
 struct page___plain {
 	unsigned long index;
 } relocated;
@@ -287,7 +286,7 @@ struct pt_regs___arm64 {
 	s32 syscallno;
 } relocated;
 
-/* Numbers of block requests and flags: fixed since 4.10 or earlier. */
+/* Operation codes of block requests: unchanged since 4.10 or earlier. */
 enum {
 	OP_MASK = 0xff,
 	RAW_READ = 0,
@@ -298,7 +297,7 @@ enum {
 	RAW_WRITE_ZEROES = 9,
 };
 
-/* Flags of a request have moved between kernels; their bits are read from its types. */
+/* Request flags have moved between kernels, so their bits are read from the kernel's types. */
 enum req_flag_bits {
 	__REQ_SYNC = 11,
 	__REQ_META = 12,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Where the time of an I/O call goes outside the block layer and the device. */
+/* Time of an I/O call outside the block layer and the device. */
 #ifndef LAYERS_H
 #define LAYERS_H
 
@@ -16,7 +16,7 @@ static __attribute__((noinline)) int tally_layer(u32 layer, u64 ns)
 	return 0;
 }
 
-/* Its request has reached the block layer. Waiting for a limit lies before that. */
+/* The call's request has reached the block layer. I/O throttling delays it before that. */
 inlined void layer_of_begin(struct flight *flight, u64 call, u64 now)
 {
 	struct submitted *submitted = call ? map_lookup(&submits, &call) : 0;

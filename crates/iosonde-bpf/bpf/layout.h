@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
 /*
- * What stands in the maps. `src/layout.rs` says the same in Rust, and a test compares both through
+ * Layout of the values in the maps. `src/layout.rs` repeats it in Rust; a test compares both through
  * the type information of the compiled object.
  */
 #ifndef LAYOUT_H
@@ -9,13 +9,13 @@
 #include "kernel.h"
 
 enum {
-	/* Histograms: 64 units one by one, then 32 buckets per octave. */
+	/* Histograms: one bucket per unit below 64, then 32 buckets per octave. */
 	TIME_SHIFT = 6, /* a unit of time is 64 ns */
 	SIZE_SHIFT = 9, /* a unit of size is 512 B */
 	TIME_BUCKETS = 864,
 	SIZE_BUCKETS = 576,
 	DEPTH_BUCKETS = 256,
-	/* Of files and cgroups: 16 units one by one, then 8 buckets per octave. */
+	/* Histograms of files and cgroups: one bucket per unit below 16, then 8 buckets per octave. */
 	COARSE_SHIFT = 10, /* a unit is 1,024 ns */
 	COARSE_BUCKETS = 176,
 	SLOTS = 128,
@@ -27,31 +27,31 @@ enum {
 	NAME_BYTES = 56,
 	BLOCK_SHIFT = 12,
 	CHUNK_SHIFT = 20,
-	BLOCK_SAMPLE_SHIFT = 4, /* one block in 16, where not all are kept */
-	MARKS_KEPT = 16384, /* requests until then */
+	BLOCK_SAMPLE_SHIFT = 4, /* one block in 16, once blocks are sampled */
+	MARKS_KEPT = 16384, /* requests until blocks are sampled */
 	CHUNKS_KEPT = 8192,
 	FILE_PLACES = 8192,
 	THREAD_PLACES = 8192,
 	BURST_BUCKETS = 16,
 	BURST_SHIFT = 15, /* requests of a burst are less than 2^15 ns apart */
 	CGROUPS_KEPT = 1024,
-	FLIGHT_SHIFT = 11, /* places of the array of requests in flight */
+	FLIGHT_SHIFT = 11, /* 2^11 entries in the array of requests in flight */
 };
 
 enum { CLASS_PROGRAM, CLASS_WRITE_BACK, CLASS_JOURNAL, CLASS_DEVICE_FLUSH, CLASS_OTHER };
-/* Syncs are counted in slots as requests are, from SYNC on by kind. */
+/* Syncs are counted in slots like requests; their operation is SYNC plus the kind. */
 enum { OP_READ, OP_WRITE, OP_DISCARD, OP_FLUSH, OP_OTHER, SYNC = 16 };
 enum { FSYNC, FDATASYNC, SYNC_FILE_RANGE, MSYNC, SYNC_ALL, SYNCFS, URING_SYNC };
 
-/* What the disks do while somebody syncs. */
+/* Phases of the disks' work during a sync. */
 enum { PHASE_NONE, PHASE_DATA, PHASE_JOURNAL, PHASE_FLUSH, PHASES = 3 };
 
-/* Requests in flight in each phase now, 16 bits each; and the time in each so far. */
+/* Requests in flight in each phase, in 16 bits of `level` each, and the time in each phase so far. */
 struct phases {
 	u64 level;
-	u64 since_ns; /* of the phase of now */
+	u64 since_ns; /* begin of the current phase */
 	u64 sum_ns[PHASES];
-	u64 is_wanted; /* once somebody has synced */
+	u64 is_wanted; /* set by the first sync */
 };
 
 /* Flags that say why a request was made. */
@@ -64,13 +64,13 @@ struct flag_use {
 	u64 time[TIME_BUCKETS];
 };
 
-/* A sync of io_uring under way. */
+/* An io_uring sync in flight. */
 struct uring_sync {
 	u64 since_ns;
-	u64 phase_ns[PHASES]; /* sums at its begin */
+	u64 phase_ns[PHASES]; /* sums when it began */
 };
 
-/* What is counted together: a slot's name. */
+/* Key of a slot. Requests with the same key are counted together. */
 struct slot_key {
 	u32 disk; /* dev_t of the whole disk; 0 for syncs */
 	u8 op;
@@ -78,7 +78,7 @@ struct slot_key {
 	u16 group;
 };
 
-/* Per CPU. Counts of buckets may wrap; whoever reads takes differences. */
+/* Per CPU. Counts of buckets may wrap; the reader takes differences. */
 struct slot {
 	u64 requests;
 	u64 bytes;
@@ -98,7 +98,7 @@ struct slot {
 	u64 first_ns;
 	u64 last_ns;
 	u64 phase_ns[PHASES]; /* of syncs: time in each phase */
-	u32 bursts[BURST_BUCKETS]; /* that have ended, by their requests: from 2^n on */
+	u32 bursts[BURST_BUCKETS]; /* ended bursts; bucket n: of 2^n requests or more */
 	u32 total[TIME_BUCKETS];
 	u32 queued[TIME_BUCKETS];
 	u32 device[TIME_BUCKETS];
@@ -106,15 +106,15 @@ struct slot {
 	u32 size[SIZE_BUCKETS];
 };
 
-/* Requests in flight on one disk now: everybody's in the low half of the level, the program's in the
- * high half, so that one operation changes and reads both. */
+/* Requests in flight on one disk now: all of them in the low half of the level, the program's in the
+ * high half, so that one atomic operation changes and reads both. */
 struct depth {
 	u64 level;
 	u64 since_ns;
-	u64 spare[6]; /* to a cache line */
+	u64 spare[6]; /* pads to a cache line */
 };
 
-/* What there was of them, per CPU. */
+/* Time and arrivals by the number of requests in flight, per CPU. */
 struct levels {
 	u64 max;
 	u64 merged_ns; /* latencies of requests that ended by a merge */
@@ -125,26 +125,26 @@ struct levels {
 struct depth_use {
 	struct levels all;
 	struct levels program;
-	struct levels both; /* while all requests were the program's: counts for each of the two */
+	struct levels both; /* only the program had requests: to be added to each of the two */
 };
 
 struct file_key {
 	u32 device;
 	u32 kind; /* one of FILE_… */
 	u64 inode;
-	u32 generation; /* of the inode: its number is given away again */
+	u32 generation; /* of the inode, whose number is reused */
 	u32 zero;
 };
 
-/* Where the counts of a file are. Place 0 is for all files that find none. */
+/* Index of the counts of a file. Entry 0 counts all files that found no free entry. */
 struct file_place {
 	u32 place;
-	u32 since; /* the low half of when they became this file's, ns */
+	u32 since; /* low half of the time when the entry became this file's, ns */
 };
 
 enum { FILE_NAMED, FILE_OF_DEVICE, FILE_UNTOLD };
 
-/* Pages that a thread has added to the cache of a file, and not read yet. */
+/* Pages that a thread has added to a file's page cache and not read yet. */
 struct added {
 	u64 mapping;
 	u64 pages;
@@ -167,22 +167,22 @@ struct thread {
 	u64 syncs;
 	u64 sync_ns;
 	u64 sync_since_ns;
-	u64 sync_phase_ns[PHASES]; /* sums at its begin */
+	u64 sync_phase_ns[PHASES]; /* sums when the sync began */
 	u64 ended_ns;
-	/* Where the next request of each recent stream would begin, in sectors; with the disk's
-	 * number in the top bits. The first PROBATION places are for new streams. */
+	/* Sector at which the next request of each recent stream would begin, with the disk's index
+	 * in the top bits. The first PROBATION entries are for new streams. */
 	u64 streams[STREAMS];
 	u64 last_sector;
 	s64 last_distance;
 	u32 next_new;
 	u32 next_kept;
-	/* The file of its last request, and the kernel's inode that it is. */
+	/* Its last request's inode, by address, and file. */
 	u64 inode;
 	struct file_key file;
 	struct file_place file_place;
-	u64 call_ns; /* begin of its I/O call under way, where layers are asked for */
-	u64 posted_ns; /* the oldest completion that it has not fetched */
-	u64 wait_since_ns; /* begin of its wait for I/O, where waits are timed here */
+	u64 call_ns; /* begin of its current I/O call, if layers are requested */
+	u64 posted_ns; /* oldest completion that it has not reaped */
+	u64 wait_since_ns; /* begin of its wait for I/O, if waits are timed here */
 	/* The disk, the slot and the cgroup of its last request. */
 	u32 disk;
 	u32 disk_index;
@@ -190,7 +190,7 @@ struct thread {
 	u32 slot;
 	u32 cgroup_place;
 	u64 cgroup;
-	/* Pages that its read calls looked up, and those, or those behind, that it brought in. */
+	/* Pages that its read calls looked up, and pages that it brought in, read-ahead included. */
 	u64 looked_up;
 	u64 brought_in;
 	u64 read_mapping; /* of its last look-up */
@@ -201,23 +201,23 @@ struct thread {
 };
 
 struct file_use {
-	u64 since_ns; /* when it came into its place: tells it from one that was there before */
+	u64 since_ns; /* when the file got this entry, which another may have had before */
 	u64 reads;
 	u64 writes;
-	/* Through the page cache, and past it. */
+	/* Through the page cache, and by direct I/O. */
 	u64 read_bytes[2];
 	u64 write_bytes[2];
 	u64 write_back_bytes;
 	u64 sequential;
-	u32 names; /* how many of them are there, the last component first */
-	u32 is_whole; /* whether the last of them is the file system's root */
-	u64 kept_inode; /* the kernel's, to read the names again */
+	u32 names; /* components of the path in `name`, the last one first */
+	u32 is_whole; /* whether they reach up to the file system's root */
+	u64 kept_inode; /* address of the inode, to read the names again */
 	char name[NAMES][NAME_BYTES];
 };
 
 /* Latencies of reads, and of writes. */
 struct times {
-	u64 since_ns; /* of a file: as in `file_use`, whose cache line is counted in by other CPUs */
+	u64 since_ns; /* of a file: copied from `file_use`, whose cache line other CPUs write */
 	u64 sum_ns[2];
 	u32 time[2][COARSE_BUCKETS];
 };
@@ -244,18 +244,18 @@ struct chunk {
 	u64 written[4];
 };
 
-/* Which places are kept: all of them at first. */
+/* Which chunks and blocks are kept: all of them at first. */
 struct sampling {
 	u64 marks; /* requests while all blocks are kept */
-	u64 chunks; /* that are kept */
-	u32 block_shift; /* of 2^n blocks of a chunk, one */
-	u32 chunk_shift; /* of 2^n chunks, one */
+	u64 chunks; /* kept now */
+	u32 block_shift; /* one block of 2^n is kept */
+	u32 chunk_shift; /* one chunk of 2^n is kept */
 };
 
-/* A request between its beginning and its end: one cache line, which goes from the CPU that sends the
- * request to the one that completes it. */
+/* A request in flight: one cache line, which moves from the CPU that submits the request to the one
+ * that completes it. */
 struct flight {
-	u64 key; /* the request, where it lies in the array; 0 if the place is free */
+	u64 key; /* address of the request; 0 in a free entry, and in the hash table */
 	u64 start_ns;
 	u64 issue_ns;
 	struct file_place file;
@@ -263,7 +263,7 @@ struct flight {
 	u32 tid;
 	u32 bytes;
 	u32 done_bytes;
-	u16 cgroup_place; /* of its counts */
+	u16 cgroup_place; /* index in `cgroup_data` */
 	u8 disk_index;
 	u8 slot;
 	u8 op;
@@ -279,7 +279,7 @@ struct flight {
 	u16 zero;
 };
 
-/* Who made a stretch of a file's pages dirty. */
+/* The thread that last dirtied pages in a stretch of a file. */
 struct owner_key {
 	u64 inode;
 	u64 stretch;
@@ -288,10 +288,10 @@ struct owner_key {
 struct owner {
 	u32 tid;
 	u32 group;
-	u64 number; /* of the inode: its address may be given away */
+	u64 number; /* of the inode, whose address may be reused */
 };
 
-/* Where the time of one I/O call goes, outside the block layer and the device. */
+/* Parts of the time of an I/O call, outside the block layer and the device. */
 enum { LAYER_SUBMISSION, LAYER_BEFORE, LAYER_COMPLETION, LAYER_REAPING, LAYERS };
 
 struct layers {
@@ -308,7 +308,7 @@ struct submitted {
 /* Shared state of a slot. */
 struct arrival {
 	u64 last_ns;
-	u64 burst; /* requests of the burst at hand, but for its first */
+	u64 burst; /* requests of the current burst, without its first */
 };
 
 struct counts {
@@ -338,11 +338,11 @@ struct counts {
 	u64 lost_stacks;
 };
 
-/* Work of file systems. Of pairs the first is the program's, the next that of others. */
+/* Work of file systems. Of a pair, the first counts the program's and the second that of others. */
 enum {
 	WORK_PAGES_OF_PROGRAM,
 	WORK_PAGES_OF_OTHERS,
-	WORK_WRITE_BACK, /* and on: background, for memory, sync, by age, else */
+	WORK_WRITE_BACK, /* five reasons: background, reclaim, sync, periodic, other */
 	WORK_COMMIT = WORK_WRITE_BACK + 5,
 	WORK_COMMIT_OPERATIONS,
 	WORK_COMMIT_LOCK,
@@ -355,22 +355,22 @@ enum {
 	WORKS,
 };
 
-/* On one CPU. */
+/* Per CPU. */
 struct work_use {
 	u64 times;
 	u64 amount;
 	u64 ns;
 };
 
-/* Work under way. */
+/* Work in progress. */
 struct span {
 	u64 since_ns;
-	u64 pages; /* left to be written when it began; of a log force, up to which number */
+	u64 pages; /* to be written when it began; of a log force, its sequence number */
 };
 
 enum { STACK_OF_REQUEST, STACK_OF_WAIT, FRAMES = 127 };
 
-/* Two stacks of a thread, by their numbers; below 0 there is none. */
+/* The two stacks of a thread, by their IDs; negative if there is none. */
 struct stack_key {
 	u32 tgid;
 	u32 kind;
@@ -379,7 +379,7 @@ struct stack_key {
 	char comm[16];
 };
 
-/* How often it was seen, and the sum of the bytes of its requests or the ns of its waits. */
+/* How often a stack was seen, and the sum of its requests' bytes or its waits' ns. */
 struct stack_use {
 	u64 count;
 	u64 amount;

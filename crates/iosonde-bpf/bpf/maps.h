@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Constants that the loader sets, the maps, and how values are counted in them. */
+/* Constants that the loader sets, the maps, and the functions that count in them. */
 #ifndef MAPS_H
 #define MAPS_H
 
@@ -7,19 +7,19 @@
 #include "layout.h"
 
 /* Set by the loader before the programs are loaded. */
-const volatile u32 wants_layers = 0; /* whether I/O calls are timed, too */
-const volatile u32 counts_waits = 0; /* whether waiting for I/O is timed here, not by the kernel */
+const volatile u32 wants_layers = 0; /* whether I/O calls are timed */
+const volatile u32 counts_waits = 0; /* whether waits for I/O are timed here, not by the kernel */
 const volatile u32 begins_at = 0; /* which event begins a request: 0 io_start, 1 insert, 2 issue */
-const volatile u32 watches_all = 1; /* every disk, or only those in `disks` already */
+const volatile u32 watches_all = 1; /* 1: every disk; 0: only those that the loader put into `disks` */
 const volatile u32 flag_direct = 0, flag_sync = 0, flag_dsync = 0; /* O_… of this architecture */
 const volatile u32 page_bytes = 4096;
-const volatile u32 without = 0; /* parts left out, a bit each: only to see what they cost */
+const volatile u32 without = 0; /* bit mask of parts to leave out, to measure their cost */
 
 enum { END_SHIFT = 10, END_BITS = 4, SEEN_SHIFT = 12 };
 
 enum part { PLACES, SEQUENCE, FILES, CGROUPS, DEPTH, GAPS, HISTOGRAMS };
 
-/* The verifier removes what a constant makes unreachable: a part that is kept costs no test. */
+/* The verifier removes code that a constant makes unreachable: a part that is kept costs no test. */
 #define HAS_PART(part) (!(without >> (part) & 1))
 
 struct {
@@ -44,8 +44,8 @@ struct {
 		TYPE(value, value_type);                  \
 	} name SEC(".maps")
 
-/* An array whose values begin at a page, so that structures of whole cache lines lie in whole cache
- * lines: CPUs that count beside each other then take no line from each other in vain. */
+/* An array that begins at a page boundary, so that structures whose size is a multiple of a cache line
+ * are aligned to cache lines. CPUs that count in neighbouring entries then share no line. */
 #define ALIGNED(name, entries, value_type)                \
 	struct {                                          \
 		NUMBER(type, MAP_ARRAY);                  \
@@ -55,7 +55,7 @@ struct {
 		TYPE(value, value_type);                  \
 	} name SEC(".maps")
 
-/* Places of an array that user space has emptied since they were in use. */
+/* Indexes of array entries that user space has emptied for reuse. */
 #define FREE_PLACES(name, entries)                        \
 	struct {                                          \
 		NUMBER(type, MAP_QUEUE);                  \
@@ -64,10 +64,10 @@ struct {
 		NUMBER(value_size, 4);                    \
 	} name SEC(".maps")
 
-TABLE(followed, MAP_HASH, 65536, u32, u32); /* process -> 1, or 0 when it has ended */
-TABLE(threads, MAP_HASH, THREAD_PLACES, u32, u32); /* its number -> its place */
+TABLE(followed, MAP_HASH, 65536, u32, u32); /* process ID -> 1, or 0 once it has ended */
+TABLE(threads, MAP_HASH, THREAD_PLACES, u32, u32); /* thread ID -> index in `thread_data` */
 TABLE(thread_data, MAP_ARRAY, THREAD_PLACES, u32, struct thread);
-TABLE(thread_count, MAP_ARRAY, 1, u32, u32); /* places that were ever in use, after place 0 */
+TABLE(thread_count, MAP_ARRAY, 1, u32, u32); /* entries ever in use, without entry 0 */
 FREE_PLACES(thread_free, THREAD_PLACES);
 TABLE(threads_seen, MAP_ARRAY, 1 << SEEN_SHIFT, u32, u32); /* see `thread_of` */
 TABLE(ends, MAP_ARRAY, 1 << END_SHIFT, u32, u64); /* see `end_of` */
@@ -77,34 +77,34 @@ TABLE(disks, MAP_HASH, 32, u32, u32);
 TABLE(disk_count, MAP_ARRAY, 1, u32, u32);
 TABLE(slots, MAP_HASH, 512, struct slot_key, u32);
 TABLE(slot_count, MAP_ARRAY, 1, u32, u32);
-TABLE(slot_data, MAP_PERCPU_ARRAY, 128, u32, struct slot); /* 16 KiB each and CPU */
+TABLE(slot_data, MAP_PERCPU_ARRAY, 128, u32, struct slot); /* 16 KiB per slot and CPU */
 TABLE(arrivals, MAP_ARRAY, 128, u32, struct arrival);
 ALIGNED(depths, DISKS, struct depth);
 TABLE(depth_data, MAP_PERCPU_ARRAY, DISKS, u32, struct depth_use);
 ALIGNED(flight_places, 1 << FLIGHT_SHIFT, struct flight);
-TABLE(flights, MAP_HASH, 16384, u64, struct flight); /* whose place was taken */
-TABLE(flight_count, MAP_ARRAY, 1, u32, u64); /* of them now */
+TABLE(flights, MAP_HASH, 16384, u64, struct flight); /* whose entry in the array is taken */
+TABLE(flight_count, MAP_ARRAY, 1, u32, u64); /* entries of `flights` now */
 TABLE(owners, MAP_LRU_HASH, 65536, struct owner_key, struct owner);
 TABLE(files, MAP_HASH, FILE_PLACES, struct file_key, struct file_place);
 ALIGNED(file_data, FILE_PLACES, struct file_use);
-TABLE(file_times, MAP_ARRAY, FILE_PLACES, u32, struct times); /* at the same places */
-TABLE(file_count, MAP_ARRAY, 1, u32, u32); /* places that were ever in use, after place 0 */
+TABLE(file_times, MAP_ARRAY, FILE_PLACES, u32, struct times); /* same indexes as `file_data` */
+TABLE(file_count, MAP_ARRAY, 1, u32, u32); /* entries ever in use, without entry 0 */
 FREE_PLACES(file_free, FILE_PLACES);
 TABLE(file_scratch, MAP_PERCPU_ARRAY, 1, u32, struct file_use);
 TABLE(thread_scratch, MAP_PERCPU_ARRAY, 1, u32, struct thread);
 TABLE(cgroups, MAP_HASH, CGROUPS_KEPT, u64, u32);
-TABLE(cgroup_count, MAP_ARRAY, 1, u32, u32); /* places that are in use, after place 0 */
+TABLE(cgroup_count, MAP_ARRAY, 1, u32, u32); /* entries in use, without entry 0 */
 TABLE(cgroup_data, MAP_PERCPU_ARRAY, CGROUPS_KEPT, u32, struct cgroup_use);
 TABLE(chunks, MAP_HASH, 32768, struct chunk_key, struct chunk);
 TABLE(sampling_state, MAP_ARRAY, 1, u32, struct sampling);
 TABLE(flag_data, MAP_PERCPU_ARRAY, 2 * FLAGS, u32, struct flag_use); /* reads, writes */
 TABLE(phase_state, MAP_ARRAY, 1, u32, struct phases);
 TABLE(uring_syncs, MAP_HASH, 8192, u64, struct uring_sync);
-TABLE(uring_count, MAP_ARRAY, 1, u32, u64); /* of them now */
+TABLE(uring_count, MAP_ARRAY, 1, u32, u64); /* entries of `uring_syncs` now */
 TABLE(submits, MAP_HASH, 16384, u64, struct submitted);
 TABLE(work_data, MAP_PERCPU_ARRAY, WORKS, u32, struct work_use);
 TABLE(spans, MAP_HASH, 8192, u64, struct span); /* by kind and thread */
-/* As long as asked for; the loader makes them short where nobody asks. */
+/* `stacks`, `blocked_threads` and `frames`: the loader shortens them if no stacks are requested. */
 TABLE(stacks, MAP_HASH, 16384, struct stack_key, struct stack_use);
 TABLE(blocked_threads, MAP_HASH, 16384, u32, struct blocked);
 struct {
@@ -123,7 +123,7 @@ TABLE(layer_data, MAP_PERCPU_ARRAY, 1, u32, struct layers);
 			__sync_fetch_and_add(&_counts->field, (u64)(value)); \
 	} while (0)
 
-/* A place that nobody has, or 0. */
+/* Index of a free entry of an array, or 0. */
 inlined u32 free_place(void *freed, void *used, u32 places)
 {
 	u32 zero = 0, place = 0, *count;
@@ -137,7 +137,7 @@ inlined u32 free_place(void *freed, void *used, u32 places)
 	return place < places ? place : 0;
 }
 
-/* Position of the highest set bit; 0 for 0. Without branches: the verifier would follow both ways of
+/* Position of the highest set bit; 0 for 0. Without branches: the verifier would follow both sides of
  * each, for every value that is counted. */
 inlined u32 top_bit(u64 value)
 {
@@ -150,7 +150,7 @@ inlined u32 top_bit(u64 value)
 	return (u32)__builtin_popcountll(value >> 1);
 }
 
-/* One by one below 64, then 32 buckets per octave. */
+/* One bucket per unit below 64, then 32 buckets per octave. */
 inlined u32 bucket_of(u64 units, u32 buckets)
 {
 	u32 bucket = (u32)units;
