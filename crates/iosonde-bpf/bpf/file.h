@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Which file the data of a request belong to, and in which cgroup. */
+/* The file and the cgroup that the data of a request belong to. */
 #ifndef FILE_H
 #define FILE_H
 
@@ -7,22 +7,22 @@ inlined u64 bio_address(struct bio *bio)
 {
 	u64 address = 0;
 
-	/* The verifier lets nobody calculate with a pointer that it knows. */
+	/* The verifier rejects arithmetic on a pointer that it knows. */
 	__builtin_memcpy(&address, &bio, sizeof(address));
 	asm volatile("" : "+r"(address));
 	return address;
 }
 
-/* What the function that is called at the end of a request tells of it. */
+/* Origin of a bio, by the function that the kernel calls at its end (`bi_end_io`). */
 enum end {
-	END_OTHER, /* nothing */
+	END_OTHER, /* unknown */
 	END_FILE, /* direct I/O on a file, by iomap */
 	END_DISK, /* direct I/O on a block device, of several bios */
-	END_DISK_ASYNC, /* the same of one, not waited for */
-	END_PART, /* split off a larger one */
-	END_WAIT, /* handed over and waited for at once */
+	END_DISK_ASYNC, /* the same of one bio, not waited for */
+	END_PART, /* split off a larger bio */
+	END_WAIT, /* submitted and waited for at once */
 	END_BTRFS, /* a request of btrfs, for a file or not */
-	END_CLONE, /* made by the device mapper for one that it was sent */
+	END_CLONE, /* made by the device mapper for a bio that it received */
 };
 
 const char symbol_format[] = "%ps";
@@ -48,7 +48,7 @@ inlined int is_same(const u64 *name, const char *text)
 		is_same(name, _text);                   \
 	})
 
-/* By the function's name, which the kernel shows to its programs even where it hides addresses. */
+/* The origin by the function's name, which BPF programs may print even where addresses are hidden. */
 apart int end_by_name(u64 function)
 {
 	u64 name[SYMBOL_BYTES / 8] = {};
@@ -66,14 +66,14 @@ apart int end_by_name(u64 function)
 		return END_WAIT;
 	if (IS_NAMED(name, "btrfs_simple_end_io") || IS_NAMED(name, "btrfs_orig_write_end_io"))
 		return END_BTRFS;
-	/* The kernel adds the name of a module. */
+	/* The kernel appends the name of a module. */
 	if (IS_NAMED(name, "clone_endio") || IS_NAMED(name, "clone_endio [dm_mod]"))
 		return END_CLONE;
 	return END_OTHER;
 }
 
-/* The same of a request whose function was read, kept once it is known. The low half of an address
- * tells functions apart, and is a number for the verifier where it takes the whole for a pointer. */
+/* The same, from a cache. Its key is the low half of the function's address: this identifies the function,
+ * and the verifier takes it for a number even where it takes the whole for a pointer. */
 inlined int end_of(struct bio *bio, void *function)
 {
 	u64 address = (u64)function, word, *known;
@@ -93,7 +93,7 @@ inlined int end_of(struct bio *bio, void *function)
 	return word;
 }
 
-/* A bio as it was sent, before the block layer split it. */
+/* A bio as submitted, before the block layer split it. */
 struct whole {
 	struct bio *bio;
 	void *private;
@@ -107,7 +107,7 @@ inlined struct whole left_of(struct whole part)
 	return (struct whole){ bio, FIELD(bio, bi_private), end_of(bio, FIELD(bio, bi_end_io)) };
 }
 
-/* The one that the device mapper was sent; its types are those of a module on most kernels. */
+/* The bio that the device mapper received. Its types are known only where it is not a module. */
 inlined struct whole original_of(struct whole clone)
 {
 	u64 address = bio_address(clone.bio) - OFFSET(struct dm_target_io, clone);
@@ -123,8 +123,8 @@ inlined struct whole original_of(struct whole clone)
 	return (struct whole){ bio, FIELD(bio, bi_private), end_of(bio, FIELD(bio, bi_end_io)) };
 }
 
-/* One that was too large is split: the parts point to what is left of it. So are those that the device mapper
- * makes, on the disk below it, and those that it was sent. A volume may lie on another. */
+/* The bio as submitted. If a bio is too large, it is split, and the parts point to the remainder. The device
+ * mapper's clones may be split, and so may the bios that it receives. A volume may lie on another. */
 inlined struct whole whole_of(struct bio *bio)
 {
 	struct whole whole = { bio, bio->bi_private, end_of(bio, bio->bi_end_io) };
@@ -140,17 +140,16 @@ inlined struct whole whole_of(struct bio *bio)
 	return whole.end == END_PART ? left_of(whole) : whole;
 }
 
-/* Whether the thread of a large direct request on a block device waits for it: its field `iocb` holds the
- * thread then. */
+/* Whether the thread of a large direct request on a block device waits for it. `iocb` is then the thread. */
 inlined int is_waited_for(struct blkdev_dio *dio)
 {
 	return !HAS(struct blkdev_dio, flags) || READ(dio, flags) & DIO_IS_SYNC;
 }
 
-/* The kernel's I/O call that a direct request belongs to; NULL if it does not tell. */
+/* The kernel's I/O call (`kiocb`) of a direct request; NULL if unknown. */
 inlined struct kiocb *call_of_whole(struct whole whole)
 {
-	/* No field of `whole` within READ: it would be looked for in the kernel's types, too. */
+	/* Copied, because READ would look for a field of `whole` in the kernel's types, too. */
 	void *private = whole.private;
 
 	if (whole.end == END_FILE && HAS(struct iomap_dio, iocb))
@@ -174,8 +173,8 @@ inlined u64 call_of_request(struct request *rq)
 	return bio ? (u64)call_of_whole(whole_of(bio)) : 0;
 }
 
-/* The thread that waits for a direct request on a block device, which belongs to no call that could be
- * asked; NULL if none is known. */
+/* The thread that waits for a direct request on a block device; NULL if unknown. Such a request has no
+ * `kiocb`. */
 inlined struct thread *waiter_of(struct bio *bio)
 {
 	struct whole whole = whole_of(bio);
@@ -199,8 +198,8 @@ inlined struct thread *waiter_of(struct bio *bio)
 	return thread_of(FIELD(task, pid));
 }
 
-/* The file of a direct request of btrfs, which wraps each; its types are not known where it is a
- * module. */
+/* The file of a direct request of btrfs, which embeds each bio in a `btrfs_bio`; NULL where btrfs is a
+ * module, because its types are then unknown. */
 inlined struct inode *inode_of_btrfs(struct bio *bio)
 {
 	struct btrfs_inode *of;
@@ -213,7 +212,7 @@ inlined struct inode *inode_of_btrfs(struct bio *bio)
 	return of && (READ(inode, i_mode) & S_IFMT) == S_IFREG ? inode : 0;
 }
 
-/* The inode of a block device, of which the kernel has one however its node is named. */
+/* The inode of a block device: the kernel has one for all of the device's nodes. */
 inlined struct inode *inode_of_device(struct bio *bio)
 {
 	struct block_device *device = FIELD(bio, bi_bdev);
@@ -224,7 +223,7 @@ inlined struct inode *inode_of_device(struct bio *bio)
 				OFFSET(struct bdev_inode, vfs_inode));
 }
 
-/* Whether a page is read or written for its own file, or as swap: it is locked or marked. */
+/* Whether a page is read or written for its own file, or as swap: it is then locked or under write-back. */
 inlined int is_of_its_own(struct page *page)
 {
 	u64 flags = 0;
@@ -234,14 +233,14 @@ inlined int is_of_its_own(struct page *page)
 	       flags >> ENUM_VALUE(enum pageflags, PG_writeback) & 1;
 }
 
-/* Whether a page of a file's cache is the memory of a direct request. */
+/* Whether a page of a file's page cache is the buffer of a direct request. */
 inlined int is_memory(struct page *page, struct inode *inode)
 {
 	return (READ(inode, i_mode) & S_IFMT) == S_IFREG && !is_of_its_own(page);
 }
 
-/* The inode of a direct request that belongs to no call. No file system hands over the memory of a
- * program and waits for it at once: that is direct I/O on the device itself. */
+/* The inode of a direct request without a `kiocb`. No file system submits a program's memory and waits for
+ * it at once, so such a request is direct I/O on the device itself. */
 inlined struct inode *inode_of_memory(struct whole whole, struct page *page)
 {
 	if (whole.end == END_BTRFS)
@@ -251,8 +250,8 @@ inlined struct inode *inode_of_memory(struct whole whole, struct page *page)
 	return 0;
 }
 
-/* The inode whose data a request carries: by its direct I/O, or by the page cache. NULL if neither
- * tells; then `direct` says whether the memory is a program's own, or the kernel's. */
+/* The inode whose data a request carries, from its direct I/O or from the page cache; NULL if unknown.
+ * `direct` is set if the memory is a program's, not the kernel's or the page cache's. */
 inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 {
 	struct whole whole = whole_of(bio);
@@ -279,7 +278,7 @@ inlined struct inode *inode_of(struct bio *bio, u8 *direct, u64 *call)
 			page = (struct page *)(head - 1);
 	}
 	mapping = (unsigned long)FIELD(page, mapping);
-	/* The kernel's own memory has no mapping, but may have something else in its place. */
+	/* The kernel's own memory has no mapping; the field may hold other data. */
 	if (!(mapping >> 63))
 		return 0;
 	if (mapping & MAPPING_FLAGS) {
@@ -312,7 +311,7 @@ inlined struct dentry *dentry_of(struct inode *inode)
 	return (struct dentry *)((u64)link - offset);
 }
 
-/* The names of a file, its own first. */
+/* Stores the components of a file's path, its own name first. */
 inlined void name_file(struct file_use *file, struct inode *inode)
 {
 	struct dentry *dentry = dentry_of(inode);
@@ -330,8 +329,8 @@ inlined void name_file(struct file_use *file, struct inode *inode)
 	}
 }
 
-/* Whether an inode that was kept is still that of the file, and has a name: one that was given up has
- * something else in the place of its names. */
+/* Whether a kept inode is still that of the file and has a name. A freed inode has other data in the field
+ * of its names. */
 inlined int is_still(struct inode *inode, u64 device, u64 number, u64 generation)
 {
 	struct super_block *sb = FIELD(inode, i_sb);
@@ -342,8 +341,8 @@ inlined int is_still(struct inode *inode, u64 device, u64 number, u64 generation
 	       FIELD(dentry, d_inode) == inode;
 }
 
-/* Reads the names of a file again, which may have moved since its first request. User space runs it
- * with the file's place, and with what its inode must still be. */
+/* Reads the names of a file again, because it may have been renamed since its first request. User space
+ * passes the file's index, and the device, number and generation that its inode must still have. */
 SEC("raw_tp/names_again")
 int names_again(u64 *ctx)
 {
@@ -361,7 +360,7 @@ int names_again(u64 *ctx)
 	return 0;
 }
 
-/* Where a file is counted; its place is made with its names if it is not there. */
+/* The index at which a file is counted. If it has none, an entry is made with its names. */
 apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 {
 	struct file_place *known, place = {};
@@ -373,7 +372,7 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 
 	if (!of || !to)
 		return 0;
-	/* Linux 6.1 takes a key only from the stack of this function. */
+	/* Linux 6.1 accepts a key only on the stack of this function. */
 	key = *of;
 	known = map_lookup(&files, &key);
 	if (known) {
@@ -389,7 +388,7 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 		return 0;
 	since_ns = ktime_ns();
 	place.since = (u32)since_ns;
-	/* Names end with a zero; what another file left behind it is not read. */
+	/* Names are not cleared: they end with a zero byte, and what follows it is not read. */
 	__builtin_memset(fresh, 0, sizeof(*fresh) - sizeof(fresh->name));
 	fresh->since_ns = since_ns;
 	if (inode && key.kind == FILE_NAMED) {
@@ -401,7 +400,7 @@ apart int find_file(struct file_key *of, u64 inode, struct file_place *to)
 	if (times)
 		times->since_ns = since_ns;
 	if (map_update(&files, &key, &place, NOEXIST)) {
-		/* Another CPU was first, or there is no room. This place stays empty. */
+		/* Another CPU was first, or the table is full. This entry stays unused. */
 		known = map_lookup(&files, &key);
 		if (known)
 			*to = *known;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
 /*
- * What file systems do between calls and requests, for everybody: ext4, its journal, XFS, and
- * write-back. A file system may be a module, whose types the loader does not see: its tracepoints are
- * raw, and only their numbers and one structure that has not changed since 3.10 are read.
+ * Work of file systems between calls and requests, for the program and for others: ext4, its journal,
+ * XFS, and write-back. A file system may be a module, whose types the loader does not see. Its
+ * tracepoints are therefore raw: only numeric arguments and one structure, unchanged since 3.10, are read.
  */
 #ifndef FILESYSTEM_H
 #define FILESYSTEM_H
@@ -35,7 +35,7 @@ static __attribute__((noinline)) int count_work(u32 work, u64 amount, u64 ns)
 	return 0;
 }
 
-/* Of two kinds of work, the first is the program's. */
+/* Kind of work, of a pair: the first if the program does it, else the second. */
 inlined u32 by_whom(u32 work)
 {
 	return is_followed(current_pid_tgid() >> 32) ? work : work + 1;
@@ -89,7 +89,7 @@ int round_end(u64 *ctx)
 	return 0;
 }
 
-/* A commit is done step by step by one thread of the journal. */
+/* Counts a finished step of a commit. One thread of the journal does all steps. */
 inlined void commit_step(u32 work)
 {
 	u64 key = span_key(SPAN_COMMIT), now = ktime_ns();
@@ -122,7 +122,7 @@ int commit_log(u64 *ctx)
 	return 0;
 }
 
-/* `struct transaction_run_stats_s`: its times are in ticks, which are too coarse. */
+/* `struct transaction_run_stats_s`. Its times are in ticks (jiffies), which are too coarse. */
 struct commit_stats {
 	unsigned long ticks[6];
 	u32 operations;
@@ -154,9 +154,9 @@ int commit_end(u64 *ctx)
 }
 
 /*
- * XFS reports a force twice (seen on Linux 6.1 and 6.18): when it is called for, up to a number or
- * with 0 for all, and when the same thread then writes out what is not in the log yet, with its
- * number.
+ * XFS reports a log force twice (seen on Linux 6.1 and 6.18): first when it is requested, with a
+ * sequence number or 0 for all; then when the same thread writes out what is not in the log yet, with
+ * the sequence number of that.
  */
 SEC("raw_tp/xfs_log_force")
 int log_force(u64 *ctx)

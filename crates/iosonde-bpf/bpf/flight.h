@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Requests in flight, by the request's address: each has one place in a small array that stays in the
- * caches; where it is taken, the request goes into a hash table.
+/* Requests in flight, by the request's address. Each has one entry in a small array that stays in the CPU
+ * caches; if the entry is taken, the request goes into a hash table.
  *
- * A queue's requests lie one behind another in memory, and those that follow each other are mostly used
- * together. So do their places: then a CPU that completes several has the next place fetched
- * while it counts this one. Spread by a hash, each place would be waited for. */
+ * Requests of a queue are adjacent in memory, and neighbours are mostly used together. Their entries are
+ * adjacent, too, so that a CPU that completes several prefetches the next entry while it counts this one.
+ * If a hash spread the entries, each would be a cache miss. */
 #ifndef FLIGHT_H
 #define FLIGHT_H
 
-enum { REQUEST_SHIFT = 8 }; /* no request is smaller */
+enum { REQUEST_SHIFT = 8 }; /* 2^8 bytes: no `struct request` is smaller */
 
 inlined struct flight *flight_place(u64 key)
 {
-	/* The verifier lets nobody calculate with what it knows as a pointer; half of one is a number. */
+	/* The verifier rejects arithmetic on a known pointer; the low half of one is a number. */
 	u64 half;
 	u32 place;
 
@@ -21,8 +21,8 @@ inlined struct flight *flight_place(u64 key)
 	return map_lookup(&flight_places, &place);
 }
 
-/* Has the cache line of a request's place brought here for writing, while other work goes on: another
- * CPU had it last. Nothing waits for this store, and nobody reads what it writes. */
+/* Prefetches the cache line of a request's entry for writing, because another CPU used it last. Nothing
+ * waits for this store, and nothing reads the field. */
 inlined void fetch_flight_place(u64 key)
 {
 	volatile struct flight *place = flight_place(key);
@@ -31,7 +31,7 @@ inlined void fetch_flight_place(u64 key)
 		place->zero = 0;
 }
 
-/* How many are in the hash table: mostly none, so that nobody has to search it. */
+/* Number of requests in the hash table: mostly 0, so that no search is needed. */
 inlined u64 *flights_hashed(void)
 {
 	u32 zero = 0;
@@ -50,7 +50,7 @@ inlined struct flight *flight_of(u64 key)
 	return hashed && *hashed ? map_lookup(&flights, &key) : 0;
 }
 
-/* 0 if it is kept. */
+/* Stores a request in flight. Returns 0 if there was room. */
 inlined int keep_flight(u64 key, struct flight *flight)
 {
 	struct flight *place = flight_place(key);
@@ -76,7 +76,7 @@ inlined void drop_flight(u64 key, struct flight *flight)
 {
 	u64 *hashed;
 
-	/* Nothing of it is read after this, on any CPU. x86 has no store overtake a load before it. */
+	/* No CPU reads the entry after this. On x86 no store overtakes an earlier load. */
 	if (flight->key == key) {
 		if (HAS(struct pt_regs___x86, di))
 			*(volatile u64 *)&flight->key = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* What the disks do while somebody syncs: the program's data, journal and metadata, or a flush. They
- * may overlap; at each time the last of these that is in flight is the phase, so that phases, and the
- * time in none of them, add up to the whole. Nothing is counted before the first sync. */
+/* Phases of the disks' work during a sync: the program's data, journal and metadata, or a flush. Requests
+ * of several may overlap; the phase is the last of these in this order that has one in flight. So the
+ * phases and the time in none add up to the whole. Nothing is counted before the first sync. */
 #ifndef PHASE_H
 #define PHASE_H
 
@@ -12,7 +12,7 @@ inlined struct phases *phases_now(void)
 	return map_lookup(&phase_state, &zero);
 }
 
-/* Of so many requests in flight, 16 bits for each phase. */
+/* The phase at a level: the requests in flight, 16 bits per phase. */
 inlined u32 phase_of(u64 level)
 {
 	if (level >> 32)
@@ -22,7 +22,7 @@ inlined u32 phase_of(u64 level)
 	return level ? PHASE_DATA : PHASE_NONE;
 }
 
-/* The phase that a request is part of. What others write is part of none, their flushes are. */
+/* The phase that a request is part of. Flushes of others count; their writes are part of none. */
 inlined u32 phase_of_request(struct flight *flight, u32 flags)
 {
 	u32 meta = ENUM_VALUE(enum req_flag_bits, __REQ_META);
@@ -63,7 +63,7 @@ inlined void enter_phase(struct flight *flight, u64 now, s64 by)
 		__sync_fetch_and_add(&phases->sum_ns[from - 1], now - since);
 }
 
-/* Time in each phase up to now, if something is to be compared with it. */
+/* Time in each phase up to now. The first call starts the counting. */
 inlined void phase_sums(u64 now, u64 *sums)
 {
 	volatile struct phases *phases = phases_now();
@@ -80,7 +80,7 @@ inlined void phase_sums(u64 now, u64 *sums)
 		sums[0] = phases->sum_ns[0];
 		sums[1] = phases->sum_ns[1];
 		sums[2] = phases->sum_ns[2];
-		/* Else it has changed meanwhile. */
+		/* Otherwise the phase has changed meanwhile. */
 		if (phases->since_ns == since)
 			break;
 	}
@@ -94,8 +94,7 @@ inlined void phase_sums(u64 now, u64 *sums)
 		sums[2] += since;
 }
 
-/* Turns the sums at the begin of a sync into its time in each phase, which together is no longer
- * than the sync. */
+/* Turns the sums at the begin of a sync into its time in each phase; together no longer than the sync. */
 inlined void phases_since(u64 now, u64 ns, u64 *sums)
 {
 	u64 later[PHASES] = {};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Where on the disk: sequence within a thread's streams, and chunks that were touched. */
+/* Positions on the disk: sequential requests within a thread's streams, and the chunks touched. */
 #ifndef PLACE_H
 #define PLACE_H
 
-/* The disk in the top bits: 2^40 sectors are 512 TiB. */
+/* A sector with the disk's index in the top bits; 2^40 sectors are 512 TiB. */
 inlined u64 place_of(u32 disk_index, u64 sector)
 {
 	return (u64)(disk_index + 1) << 40 | (sector & ((1ULL << 40) - 1));
@@ -12,9 +12,9 @@ inlined u64 place_of(u32 disk_index, u64 sector)
 enum { APART, SEQUENTIAL, STRIDED };
 enum { LAST_PAGE = 8 }; /* sectors */
 
-/* Whether a request goes on where an earlier one of the thread ended, or in its last page, which an
- * append writes again; a stream that has gone on once may stay there. It is kept; one that began only
- * now may be pushed out by the next, so that random requests do not hide the streams among them. */
+/* Whether a request continues a stream of the thread: it begins where an earlier request ended, or in that
+ * one's last page, which an append writes again. A stream that has continued once is kept, and may rewrite
+ * that page without growing. New streams replace each other, so random requests do not push out the rest. */
 apart int sequence(struct thread *thread, u64 begin, u64 end)
 {
 	s64 distance;
@@ -63,7 +63,7 @@ inlined u64 bits(u32 first, u32 last, u32 word)
 	return (~0ULL >> (63 - (high - low) & 63)) << low;
 }
 
-/* Evenly spread bits of a chunk's number. `src/layout.rs` says the same. */
+/* Hash of a chunk's number. `src/layout.rs` has the same function. */
 inlined u64 hash_of(u64 number)
 {
 	number = (number + 1) * 0x9e3779b97f4a7c15ULL;
@@ -72,20 +72,20 @@ inlined u64 hash_of(u64 number)
 	return number ^ number >> 32;
 }
 
-/* Of each 16 blocks of a chunk one is kept: which, in 4 bits for each of its 16 groups. Every 16th block
- * would be all or none of those that a load with a stride touches. */
+/* The kept block of each of a chunk's 16 groups of 16 blocks, in 4 bits each. It is chosen by a hash: a load
+ * with a stride would touch all or none if every 16th block were kept. */
 inlined u64 kept_of_groups(u64 hash)
 {
 	return (hash >> 32 | hash << 32) * 0x9e3779b97f4a7c15ULL;
 }
 
-/* The block of a group that is kept. */
+/* The kept block of a group. */
 inlined u32 kept_in(u64 groups, u32 group)
 {
 	return group << 4 | (groups >> (group << 2 & 63) & 15);
 }
 
-/* Those of 64 neighbouring blocks that are kept, a bit each; every one before blocks are sampled. */
+/* Mask of the kept blocks among 64 adjacent ones; all of them before blocks are sampled. */
 inlined u64 kept_blocks(u64 groups, u32 shift, u32 word)
 {
 	u64 kept = 0;
@@ -98,8 +98,8 @@ inlined u64 kept_blocks(u64 groups, u32 shift, u32 word)
 	return kept;
 }
 
-/* A new chunk. When there are many, only those are kept whose hash ends in one more zero; user space
- * takes out the others. */
+/* Adds a chunk. At CHUNKS_KEPT chunks, only those are kept whose hash ends in one more zero bit; user space
+ * removes the others. */
 static __attribute__((noinline)) int add_chunk(struct chunk_key *key, struct sampling *sampling)
 {
 	static const struct chunk fresh;
@@ -116,15 +116,15 @@ static __attribute__((noinline)) int add_chunk(struct chunk_key *key, struct sam
 	return 0;
 }
 
-/* Of the requests one in 16 is counted where one block in 16 is kept: by chance, not by its first block,
- * which in many loads is a multiple of 16. */
+/* Once blocks are sampled, one request in 16 is counted: by chance, not by its first block, which in many
+ * loads is a multiple of 16. */
 inlined u32 is_sampled(u64 chance)
 {
 	return !(chance * 0x9e3779b97f4a7c15ULL >> (64 - BLOCK_SAMPLE_SHIFT));
 }
 
-/* Whether nothing of a request is kept: not its chunk, or none of the blocks from the first to the last. So
- * it is for most small requests. */
+/* Whether a request marks nothing: its chunk is not kept; or the request is not sampled, and none of its
+ * blocks is kept. True for most small requests. */
 inlined int is_left_out(struct sampling *sampling, u64 hash, u32 first, u32 last, u64 chance)
 {
 	u64 groups = kept_of_groups(hash);
@@ -139,10 +139,10 @@ inlined int is_left_out(struct sampling *sampling, u64 hash, u32 first, u32 last
 	return (low < first || low > last) && (high < first || high > last);
 }
 
-/* A request goes on within the block in which the one before it ended, which is no second write to it. */
+/* A request continues within the block in which the one before it ended; that is no overwrite of it. */
 enum { GOES_ON = 1 << 16 };
 
-/* The span is its first block, its last one from the eighth bit on, and whether it goes on. */
+/* `span` has the first block in bits 0 to 7, the last one in bits 8 to 15, and the flag GOES_ON. */
 apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 {
 	struct chunk_key key = { .disk = disk, .number = number };
@@ -166,7 +166,7 @@ apart int mark_chunk(u32 disk, u64 number, u32 span, u32 op, u64 chance)
 			return 0;
 		}
 	}
-	/* Each counts for those that are left out, too. */
+	/* Each sampled request counts for 2^shift. */
 	if (counted)
 		__sync_fetch_and_add(op == OP_READ ? &chunk->reads : &chunk->writes, 1 << shift);
 	if (span & GOES_ON && ++first > last)
@@ -200,7 +200,7 @@ inlined void mark_if_kept(struct sampling *sampling, u32 disk, u64 chunk, u32 sp
 		mark_chunk(disk, chunk, span, op, chance);
 }
 
-/* Blocks of several chunks. */
+/* Marks blocks of several chunks. */
 apart int mark_chunks(u32 disk, u64 first, u64 last, u32 op, u64 chance)
 {
 	u32 zero = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Processes: those that descend from a followed one, their names, and their end. */
+/* Processes: the descendants of a followed one, their names and exits, and waits for I/O. */
 #ifndef PROCESS_H
 #define PROCESS_H
 
@@ -11,7 +11,7 @@ int process_fork(u64 *ctx)
 	u32 tgid = FIELD(child, tgid), pid = FIELD(child, pid), one = 1;
 	struct thread *former = thread_of(pid);
 
-	/* A number that is given anew is free: its thread has ended, seen or not. */
+	/* The kernel reuses the ID, so its former thread has ended, seen or not. */
 	if (former) {
 		former->ended_ns = 0;
 		former->generation = ~0u;
@@ -50,7 +50,7 @@ int process_exit(u64 *ctx)
 	struct signal_struct *signal;
 	struct thread *thread;
 
-	/* User space takes it out of the table. */
+	/* User space removes the thread from the table. */
 	thread = thread_of(tid);
 	if (thread)
 		thread->ended_ns = ktime_ns();
@@ -81,7 +81,7 @@ int process_exit(u64 *ctx)
 	return 0;
 }
 
-/* One bit; those beside it are shifted out. It is read in place: this runs at each switch. */
+/* A bit field: its neighbours are shifted out. No helper is called, because this runs at each switch. */
 inlined int waits_for_io(struct task_struct *task)
 {
 	u64 bits;
@@ -114,8 +114,8 @@ static __attribute__((noinline)) int wait_ends(u32 tid, u32 was_woken)
 	return 0;
 }
 
-/* Of all switches of the machine, those from and to a thread that waits for I/O: it says so itself. One
- * that is preempted does not wait yet, and one that goes on without a wake-up did not have to wait. */
+/* Context switches from and to threads that wait for I/O, by `in_iowait`. A preempted thread does not wait
+ * yet; a thread that continues without a wake-up did not have to wait. */
 SEC("tp_btf/sched_switch")
 int io_wait(u64 *ctx)
 {
@@ -128,7 +128,7 @@ int io_wait(u64 *ctx)
 	return 0;
 }
 
-/* From here on it waits for a CPU, on a busy machine for much longer than for I/O. */
+/* After its wake-up a thread waits for a CPU, on a busy machine much longer than for I/O. */
 SEC("tp_btf/sched_wakeup")
 int io_wait_over(u64 *ctx)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: (GPL-2.0-only OR MIT)
 /*
- * What the block layer does, and on whose behalf, counted where it happens: nothing is sent to user
- * space per request. A request is known by its pointer from its beginning to its end.
+ * Counts the requests of the block layer, and on whose behalf they are made, in the kernel: nothing is
+ * sent to user space per request. A request is identified by its pointer from its beginning to its end.
  *
- *   begin    who asked, for which file: in the context of whoever made the request
- *   issue    its final size and place: sequence, places, thread and file are counted
+ *   begin    the thread and the file, in the context of the thread that makes the request
+ *   issue    its final size and position: sequence, chunks, thread and file are counted
  *   end      its latency, by slot, file and cgroup
  */
 #include "maps.h"
@@ -21,8 +21,8 @@
 
 char terms[] SEC("license") = "Dual MIT/GPL";
 
-/* The request that an event is about, as an untrusted pointer: for each pointer that is read behind a
- * trusted one, the verifier searches all types of the kernel by name. */
+/* The request of an event, as an untrusted pointer. For each pointer that is read through a trusted one,
+ * the verifier searches all types of the kernel by name. */
 inlined struct request *request_of(u64 *ctx)
 {
 	struct request *rq = (struct request *)ctx[0];
@@ -48,7 +48,7 @@ inlined u32 op_of(u32 flags, u32 bytes)
 	return OP_OTHER;
 }
 
-/* A gap goes on with a burst, or ends it. Of two CPUs at once one may be missed. */
+/* A gap continues a burst or ends it. If two CPUs count at once, one gap may be lost. */
 inlined void count_burst(struct arrival *arrival, struct slot *data, u64 gap)
 {
 	u32 bucket;
@@ -72,7 +72,7 @@ inlined void tally_gap(u32 slot, u64 now)
 		return;
 	if (!arrival || !data)
 		return;
-	/* Of two CPUs at once both may take the same gap: too rare to show. */
+	/* Two CPUs at once may count the same gap: too rare to matter. */
 	before = *(volatile u64 *)&arrival->last_ns;
 	*(volatile u64 *)&arrival->last_ns = now;
 	if (!data->first_ns)
@@ -80,7 +80,7 @@ inlined void tally_gap(u32 slot, u64 now)
 	if (!before || before > now)
 		return;
 	gap = now - before;
-	/* An hour's square fits; what is longer is no arrival of one load. */
+	/* Limited to an hour, whose square fits. A longer gap is not within one load. */
 	us = gap < 3600000000000ULL ? gap / 1000 : 3600000000ULL;
 	count_burst(arrival, data, gap);
 	data->gaps += 1;
@@ -89,7 +89,7 @@ inlined void tally_gap(u32 slot, u64 now)
 	TALLY(data->gap, TIME_BUCKETS, gap >> TIME_SHIFT);
 }
 
-/* On whose behalf, and into which group its counts go. */
+/* Sets on whose behalf a request is made, and the group in which it is counted. */
 inlined void attribute(struct flight *flight, struct thread *thread, struct bio *bio, u32 flags,
 		       struct inode *inode, u32 *group)
 {
@@ -106,7 +106,7 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 	if (thread)
 		flight->tid = thread->tid;
 	if (flight->is_direct && bio && thread && thread->of_kernel) {
-		/* Held back by a limit, or done by a helper of the file system. */
+		/* Delayed by I/O throttling, or submitted by a worker of the file system. */
 		struct thread *waiter = waiter_of(bio);
 
 		if (waiter && waiter->of_program) {
@@ -132,7 +132,7 @@ inlined void attribute(struct flight *flight, struct thread *thread, struct bio 
 	}
 }
 
-/* The name of a file, but for its number and generation. */
+/* The key of a file, except a regular file's inode number and generation. */
 inlined void name_inode(struct file_key *key, struct inode *inode)
 {
 	struct super_block *sb;
@@ -149,13 +149,13 @@ inlined void name_inode(struct file_key *key, struct inode *inode)
 	key->device = sb ? FIELD(sb, s_dev) : 0;
 }
 
-/* The file of a request. Most are for the file of the thread's last one, whose place is kept. */
+/* The file of a request. Most requests are for the file of the thread's last one, whose index is kept. */
 inlined void find_file_of(struct flight *flight, struct thread *thread, struct inode *inode)
 {
 	struct file_key key = { .kind = FILE_UNTOLD, .device = flight->disk };
 
 	if (!inode) {
-		/* From the kernel's own memory come the metadata and the log of a file system. */
+		/* The kernel's own memory holds the metadata and the log of a file system. */
 		if (!flight->is_direct)
 			key.kind = FILE_OF_DEVICE;
 		flight->has_file = 1 + key.kind;
@@ -185,7 +185,7 @@ inlined void find_file_of(struct flight *flight, struct thread *thread, struct i
 	}
 }
 
-/* The slot of a request; that of the thread's last one, if it has the same name. */
+/* The slot of a request, reused from the thread's last one if that has the same key. */
 inlined int slot_of_thread(struct thread *thread, struct flight *flight, u32 group)
 {
 	int slot;
@@ -204,7 +204,7 @@ inlined int slot_of_thread(struct thread *thread, struct flight *flight, u32 gro
 	return slot;
 }
 
-/* Pages of files that have reached the device: metadata was not counted when it got dirty. */
+/* Counts pages of files that have reached the device, without metadata: it is not in `dirtied_bytes`. */
 inlined void count_written(struct flight *flight, u32 bytes)
 {
 	if (flight->class <= CLASS_WRITE_BACK && flight->op == OP_WRITE && !flight->is_direct &&
@@ -212,7 +212,7 @@ inlined void count_written(struct flight *flight, u32 bytes)
 		COUNT(written_back_bytes, bytes);
 }
 
-/* Counts a request whose end was not seen: its size, for its latency is not known. */
+/* Counts the size of a request whose end was not seen. Its latency is unknown. */
 apart int count_lapsed(struct flight *flight, u64 now)
 {
 	struct slot *slot;
@@ -240,9 +240,9 @@ apart int count_lapsed(struct flight *flight, u64 now)
 	return 0;
 }
 
-/* A request that begins anew has ended before, even if that was not seen: a kernel may run no
- * programs in interrupts that hit certain tasks (seen on a virtual machine: those of its first
- * process). Without this the depth would drift. */
+/* A request that begins again has ended before, even if its end was not seen: a kernel may run no
+ * programs in interrupts of certain tasks (seen on a virtual machine, in its first process). Without
+ * this the depth would drift. */
 inlined void lapse(u64 key, u64 now)
 {
 	struct flight *former = flight_of(key);
@@ -327,7 +327,7 @@ inlined void count_in_file(struct flight *flight, struct file_place *at, u32 byt
 	struct file_use *file = map_lookup(&file_data, &place);
 
 	if (file && (u32)file->since_ns != at->since) {
-		/* It has been emptied meanwhile. */
+		/* User space has emptied the entry meanwhile. */
 		place = 0;
 		file = map_lookup(&file_data, &place);
 	}
@@ -346,20 +346,20 @@ inlined void count_in_file(struct flight *flight, struct file_place *at, u32 byt
 		__sync_fetch_and_add(&file->sequential, 1);
 }
 
-/* Bios of a request that are looked at; of one that was never issued, none. */
+/* Bios of a request that are examined at most; none of a request that was never issued. */
 enum { BIOS = 256 };
 
-/* A request of several parts, as far as it is counted. */
+/* Progress in counting a request of several bios, its parts. */
 struct parts {
 	struct flight flight;
 	struct file_place place;
 	u64 bio;
-	u64 inode; /* of the part before */
-	u32 bytes; /* left */
-	u32 number; /* of parts that were counted */
+	u64 inode; /* of the previous part */
+	u32 bytes; /* not counted yet */
+	u32 number; /* of parts counted */
 };
 
-/* The next part. */
+/* Counts the next part. */
 apart int count_part(struct parts *parts)
 {
 	struct bio *bio;
@@ -400,7 +400,7 @@ apart int count_part(struct parts *parts)
 	return 0;
 }
 
-/* What was merged into one request may be of several files. */
+/* The bios merged into one request may belong to several files. */
 static __attribute__((noinline)) int count_parts(struct flight *flight, struct request *rq, u32 bytes,
 						 u32 bios)
 {
@@ -424,7 +424,7 @@ inlined void count_in_files(struct flight *flight, struct request *rq, u32 bytes
 		count_parts(flight, rq, bytes, bios);
 }
 
-/* The request has its final size and its place in the order of requests. */
+/* Counts a request when its size and its place in the order of requests are final. */
 inlined void count(struct flight *flight, struct request *rq, u32 bytes, u32 bios)
 {
 	struct thread *thread;
@@ -476,7 +476,7 @@ int rq_insert(u64 *ctx)
 	return 0;
 }
 
-/* A flush as the block layer sends it: nobody's in particular, and begun only now. */
+/* A flush that the block layer sends. It belongs to no thread, and begins only when it is issued. */
 inlined void begin_flush(struct request *rq, u64 key, u64 now)
 {
 	struct flight flight = { .start_ns = now, .issue_ns = now, .op = OP_FLUSH,
@@ -509,7 +509,7 @@ int rq_issue(u64 *ctx)
 	u64 key = (u64)rq, now = ktime_ns();
 	struct flight *flight = flight_of(key);
 
-	/* A queue has one flush request, used again and again. */
+	/* A queue has one flush request, which is reused. */
 	if ((rq->cmd_flags & OP_MASK) == RAW_FLUSH) {
 		lapse(key, now);
 		begin_flush(rq, key, now);
@@ -529,7 +529,7 @@ int rq_issue(u64 *ctx)
 	return 0;
 }
 
-/* Merged into another request, which carries its bytes from now on. */
+/* The request was merged into another, which carries its bytes from now on. */
 SEC("tp_btf/block_rq_merge")
 int rq_merge(u64 *ctx)
 {
@@ -581,7 +581,7 @@ inlined void tally_end(struct flight *flight, u32 bytes, u64 now)
 	tally_cgroup(flight, bytes, &total);
 }
 
-/* One that ends without having been issued: seldom, so it is a call. */
+/* Counts a request that ends without having been issued: rare, so it is not inlined. */
 static __attribute__((noinline)) int count_unissued(struct flight *flight, struct request *rq,
 						    u32 bytes)
 {
@@ -627,14 +627,14 @@ int rq_complete(u64 *ctx)
 	return 0;
 }
 
-/* What stands beside the requests. */
+/* Programs at events other than those of requests. */
 #include "process.h"
 #include "cache.h"
 #include "filesystem.h"
 #include "calls.h"
 #include "stacks.h"
 
-/* Does nothing: what the kernel says that a run of it takes is the cost of asking. */
+/* Does nothing: the time that the kernel reports for a run of it is the cost of timing a run. */
 SEC("tp_btf/block_rq_complete")
 int meter(u64 *ctx)
 {

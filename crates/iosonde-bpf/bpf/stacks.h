@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* The stacks at which followed threads make requests, and at which they block. Only for those who ask:
- * taking a stack costs more than everything else that is done for a request. */
+/* The stacks at which followed threads make requests, and at which they block. Attached only on request:
+ * taking a stack costs more than all other work for a request. */
 #ifndef STACKS_H
 #define STACKS_H
 
 enum { USER_STACK = 256 };
 
-/* One more, of this amount. */
+/* Counts a stack, with this amount. */
 static __attribute__((noinline)) int count_stack(struct stack_key *key, u64 amount)
 {
 	struct stack_use fresh = {}, *known;
@@ -36,7 +36,7 @@ inlined void take_stack(u64 *ctx, struct stack_key *key, u32 kind)
 	key->user = stack_id(ctx, &frames, USER_STACK);
 }
 
-/* At the event at which requests begin. */
+/* The loader attaches it to the event at which requests begin. */
 SEC("tp_btf/block_io_start")
 int stack_request(u64 *ctx)
 {
@@ -50,8 +50,8 @@ int stack_request(u64 *ctx)
 	return 0;
 }
 
-/* A thread that gives up its CPU because it waits, not because it is preempted. One that goes on without
- * a wake-up did not have to wait. */
+/* A thread gives up its CPU to wait, not because it is preempted. A thread that continues without a
+ * wake-up did not have to wait. */
 SEC("tp_btf/sched_switch")
 int stack_switch(u64 *ctx)
 {
@@ -74,7 +74,7 @@ int stack_switch(u64 *ctx)
 	return 0;
 }
 
-/* It may go on. When it gets a CPU is no part of what it waited for. */
+/* The wait ends. The time until the thread gets a CPU is not part of it. */
 SEC("tp_btf/sched_wakeup")
 int stack_wakeup(u64 *ctx)
 {

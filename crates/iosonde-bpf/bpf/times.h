@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Latencies of the requests of one file or cgroup: coarser than those of slots. */
+/* Latencies of the requests of a file or cgroup, in coarser buckets than those of slots. */
 #ifndef TIMES_H
 #define TIMES_H
 
-/* One by one below 16, then 8 buckets per octave. */
+/* One bucket per unit below 16, then 8 buckets per octave. */
 inlined u32 coarse_bucket(u64 units)
 {
 	u32 bucket = (u32)units;
@@ -16,7 +16,7 @@ inlined u32 coarse_bucket(u64 units)
 	return bucket < COARSE_BUCKETS ? bucket : COARSE_BUCKETS - 1;
 }
 
-/* Reads and writes only. */
+/* Counts reads and writes only. */
 inlined void tally_times(struct times *times, u32 op, u64 ns)
 {
 	u32 bucket = coarse_bucket(ns >> COARSE_SHIFT);
@@ -36,7 +36,7 @@ inlined void tally_file(struct flight *flight, u64 ns)
 		return;
 	times = map_lookup(&file_times, &place);
 	if (times && (u32)times->since_ns != flight->file.since) {
-		/* It has been emptied meanwhile. */
+		/* User space has emptied the entry meanwhile. */
 		place = 0;
 		times = map_lookup(&file_times, &place);
 	}
@@ -44,7 +44,7 @@ inlined void tally_file(struct flight *flight, u64 ns)
 		tally_times(times, flight->op, ns);
 }
 
-/* A request ends in the cgroup that its data are charged to; NULL if its latency is not known. */
+/* Counts a request in the cgroup that its data is charged to. `ns` is NULL if the latency is unknown. */
 inlined void tally_cgroup(struct flight *flight, u32 bytes, const u64 *ns)
 {
 	u32 place = flight->cgroup_place, bucket;

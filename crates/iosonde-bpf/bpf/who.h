@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (GPL-2.0-only OR MIT) */
-/* Who makes a request, on which disk, and where it is counted. */
+/* The thread that makes a request, its disk, and where it is counted. */
 #ifndef WHO_H
 #define WHO_H
 
@@ -26,8 +26,8 @@ inlined int is_followed(u32 tgid)
 	return alive && *alive;
 }
 
-/* The entry of a thread, or NULL. The table has its place; that of a thread that was looked up before
- * is mostly found without a search. Who has ended may have left its place to another. */
+/* The entry of a thread, or NULL. `threads_seen` caches its index, which mostly saves the search in
+ * `threads`. An ended thread is not taken from the cache: its entry may belong to another. */
 inlined struct thread *thread_of(u32 tid)
 {
 	u32 index = tid & ((1 << SEEN_SHIFT) - 1), place, *known, *seen;
@@ -50,7 +50,7 @@ inlined struct thread *thread_of(u32 tid)
 	return map_lookup(&thread_data, &place);
 }
 
-/* The number of a thread name; 0 is for all that find no number. */
+/* The number of a thread name; 0 if all numbers are taken. */
 static __attribute__((noinline)) u32 group_of(char *comm)
 {
 	char key[16];
@@ -67,13 +67,13 @@ static __attribute__((noinline)) u32 group_of(char *comm)
 	number = __sync_fetch_and_add(count, 1) + 1;
 	if (number >= GROUPS)
 		return 0;
-	/* Another CPU may be first. */
+	/* Another CPU may have added it first. */
 	map_update(&groups, key, &number, NOEXIST);
 	known = map_lookup(&groups, key);
 	return known ? *known : 0;
 }
 
-/* The thread that a worker of io_uring works for, by the number in its name (`iou-wrk-4711`). */
+/* The thread that an io_uring worker works for, by the ID in the worker's name (`iou-wrk-4711`). */
 inlined struct thread *master_of(char *comm)
 {
 	u32 tid = 0;
@@ -90,8 +90,8 @@ inlined struct thread *master_of(char *comm)
 	return thread_of(tid);
 }
 
-/* The group of the running thread. A worker of io_uring belongs to that of the thread that it works
- * for, or to that of its process. */
+/* The group of the running thread. An io_uring worker has the group of the thread that it works for, or
+ * of its process. */
 static __attribute__((noinline)) u32 group_of_thread(char *comm)
 {
 	struct task_struct *task = current_task(), *leader;
@@ -108,7 +108,7 @@ static __attribute__((noinline)) u32 group_of_thread(char *comm)
 	return group_of((char *)__builtin_preserve_access_index(&leader->comm));
 }
 
-/* The entry of the running thread, which has none; NULL if the table is full. */
+/* Adds an entry for the running thread; NULL if the table is full. */
 static __attribute__((noinline)) struct thread *new_thread(void)
 {
 	u64 id = current_pid_tgid();
@@ -130,7 +130,7 @@ static __attribute__((noinline)) struct thread *new_thread(void)
 	place = free_place(&thread_free, &thread_count, THREAD_PLACES);
 	if (place) {
 		map_update(&thread_data, &place, fresh, ANY);
-		/* An interrupt may have been first. */
+		/* An interrupt may have added it first. */
 		if (map_update(&threads, &tid, &place, NOEXIST))
 			map_push(&thread_free, &place, ANY);
 		thread = thread_of(tid);
@@ -140,7 +140,7 @@ static __attribute__((noinline)) struct thread *new_thread(void)
 	return thread;
 }
 
-/* The number belongs to another thread now, or the thread has been followed since. */
+/* Updates an entry: its ID belongs to another thread now, or the set of followed processes changed. */
 static __attribute__((noinline)) int renew_thread(struct thread *thread)
 {
 	u32 tgid = current_pid_tgid() >> 32;
@@ -154,7 +154,7 @@ static __attribute__((noinline)) int renew_thread(struct thread *thread)
 	return 0;
 }
 
-/* The running thread's entry, made if it is not there; NULL if the table is full. */
+/* The running thread's entry, added if it is missing; NULL if the table is full. */
 static __attribute__((noinline)) struct thread *this_thread(void)
 {
 	struct thread *thread = thread_of((u32)current_pid_tgid());
@@ -166,7 +166,7 @@ static __attribute__((noinline)) struct thread *this_thread(void)
 	return thread;
 }
 
-/* The running thread, if requests count and it is the program's: who is not followed gets no entry. */
+/* The running thread's entry, if counting has begun and it is the program's. Others get no entry. */
 inlined struct thread *counted_thread(void)
 {
 	u64 id = current_pid_tgid();
@@ -190,7 +190,7 @@ inlined u32 disk_of(struct request *rq)
 {
 	struct gendisk *disk = rq->q->disk;
 
-	/* A queue without a disk has commands of the driver only. */
+	/* A queue without a disk carries only commands of the driver. */
 	return disk ? disk->part0->bd_dev : 0;
 }
 
@@ -212,13 +212,13 @@ static __attribute__((noinline)) int disk_index(u32 disk)
 	number = __sync_fetch_and_add(count, 1);
 	if (number >= DISKS)
 		return -1;
-	/* Another CPU may be first. */
+	/* Another CPU may have added it first. */
 	map_update(&disks, &disk, &number, NOEXIST);
 	known = map_lookup(&disks, &disk);
 	return known && *known < DISKS ? (int)*known : -1;
 }
 
-/* The place of a slot, or -1. */
+/* The index of a slot, or -1. */
 static __attribute__((noinline)) int slot_of(u32 disk, u32 op, u32 class, u32 group)
 {
 	struct slot_key key = { .disk = disk, .op = op, .class = class, .group = group };
@@ -233,13 +233,13 @@ static __attribute__((noinline)) int slot_of(u32 disk, u32 op, u32 class, u32 gr
 	number = __sync_fetch_and_add(count, 1);
 	if (number >= SLOTS)
 		return -1;
-	/* Another CPU may be first. */
+	/* Another CPU may have added it first. */
 	map_update(&slots, &key, &number, NOEXIST);
 	known = map_lookup(&slots, &key);
 	return known && *known < SLOTS ? (int)*known : -1;
 }
 
-/* Where a cgroup is counted; 0 if there is no place for it. */
+/* The index at which a cgroup is counted; 0 if the table is full. */
 static __attribute__((noinline)) u32 place_of_cgroup(u64 cgroup)
 {
 	u32 zero = 0, place, *known, *count;
@@ -253,13 +253,13 @@ static __attribute__((noinline)) u32 place_of_cgroup(u64 cgroup)
 	place = __sync_fetch_and_add(count, 1) + 1;
 	if (place >= CGROUPS_KEPT)
 		return 0;
-	/* Another CPU may be first. */
+	/* Another CPU may have added it first. */
 	map_update(&cgroups, &cgroup, &place, NOEXIST);
 	known = map_lookup(&cgroups, &cgroup);
 	return known ? *known : 0;
 }
 
-/* The same; that of the thread's last request, if it is of the same cgroup. */
+/* The same, reused from the thread's last request if that has the same cgroup. */
 inlined u32 cgroup_of_thread(struct thread *thread, u64 cgroup)
 {
 	u32 place;
