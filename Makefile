@@ -1,28 +1,28 @@
-# One command for each purpose; CI calls `make test` and nothing else.
+# One command for each purpose. CI calls only `make test`.
 .PHONY: test check bench build-times instructions docs install dist
 
-# Everything: format, lints, the release binary, every test of every crate. Ends with a summary.
+# Checks everything: format, lints, the release binary, every test of every crate. Ends with a summary.
 test:
 	@.ci/test
 
-# The quick look before a commit.
+# Quick check before a commit.
 check:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo test --workspace --lib --bins
 	cargo test --test tidy
 
-# Our own speed beside that of others; never part of the tests. BENCH="--help" shows the choices.
+# Compares our speed with that of other tools; never part of the tests. BENCH="--help" shows the choices.
 bench:
 	cargo build --release
 	cargo build --release --package iosonde-vhost --example bare
 	cargo run --release --package iosonde-bench -- $(BENCH)
 
-# How long building and testing take here; nothing else should run. ROUNDS="1 check" shows a part.
+# Times the build and the tests on this machine; nothing else should run. ROUNDS="1 check": once, one row.
 build-times:
 	@.ci/build-times $(ROUNDS)
 
-# Writes the count that `make test` compares with; to be committed with the reason for its growth.
+# Writes the count that `make test` compares with. Commit it with the reason for its growth.
 instructions:
 	cargo build --release
 	cargo run --package iosonde-bench -- instructions --write benches/instructions.toml
@@ -33,6 +33,6 @@ docs:
 install:
 	cargo install --path . --locked
 
-# What is handed out: a static binary, manual pages, completions, a .deb, a .tar.gz and their sums.
+# The release files: a static binary, manual pages, completions, a .deb, a .tar.gz and their checksums.
 dist:
 	@packaging/dist
