@@ -2,16 +2,16 @@
 
     python3 benches/detectors.py [--runs N] [--seconds S] [--only TEXT] [BINARY]
 
-Each line is N runs (20) of S seconds (6) of random reads (or of `check --quick`) on a device whose
-behaviour is known: loop devices over memory, alone, under a limit of a cgroup, beside a neighbour; files
-of a FUSE server with scripted latencies; a vhost-user-blk server. It prints the share of runs in which
-what must be found was found, the share with high confidence, and what else was reported beside it. Left
-out are facts that concern no figure, and what is true of every file of a FUSE server: it is not local,
-and its requests are punted.
+Each line is N runs (20) of S seconds (6) of random reads (or of `check --quick`) on a device of known
+behaviour: a loop device over memory, alone, with a cgroup limit or with a neighbour; a file of a FUSE
+server with scripted latencies; a vhost-user-blk server. It prints the share of runs with the required
+finding, the share with high confidence, and the other findings. It leaves out facts that concern no
+figure, and the findings that hold for every file of a FUSE server: it is not local, and its requests are
+punted.
 
-Needs root, fio, losetup, qemu-storage-daemon and 2.1 GiB of /dev/shm. Nothing else should run: what
-disturbs the machine is found, too. BINARY is target/release/iosonde, beside which or in target/debug
-iosonde-rig is expected (cargo build -p iosonde-rig).
+Needs root, fio, losetup, qemu-storage-daemon and 2.1 GiB of /dev/shm. Nothing else should run, because
+disturbances are found, too. BINARY is target/release/iosonde; iosonde-rig must be in its folder or in
+target/debug (cargo build -p iosonde-rig).
 """
 
 import argparse
@@ -35,7 +35,7 @@ SIZE = "256M"
 
 @contextlib.contextmanager
 def loop():
-    """A loop device over memory, filled."""
+    """A filled loop device over memory."""
     with Disk(256) as disk:
         disk.fill()
         yield disk.device, []
@@ -43,7 +43,7 @@ def loop():
 
 @contextlib.contextmanager
 def limited(per_s):
-    """The same in a cgroup that may read so often per second."""
+    """The same in a cgroup with a limit of reads per second."""
     group = pathlib.Path("/sys/fs/cgroup/blkio") / f"detectors-{os.getpid()}"
     with loop() as (device, _):
         number = pathlib.Path(f"/sys/class/block/{pathlib.Path(device).name}/dev").read_text()
@@ -58,7 +58,7 @@ def limited(per_s):
 
 @contextlib.contextmanager
 def beside(share):
-    """The same with a neighbour that reads this share of what the run reads."""
+    """The same with a neighbour whose rate of reads is this share of the run's."""
     with loop() as (device, _):
         words = f"fio --name=n --filename={device} --direct=1 --rw=randread --bs=4k --time_based"
         words += f" --runtime=1h --ioengine=psync --rate_iops={int(PACE * share)}"
@@ -73,7 +73,7 @@ def beside(share):
 
 @contextlib.contextmanager
 def fuse(*script):
-    """A file whose latencies are scripted; the script begins with each run."""
+    """A file with scripted latencies. The script restarts with each run."""
     with tempfile.TemporaryDirectory(prefix="detectors-") as place:
         words = [RIG, "fuse", place, "direct_io=on", *script]
         server = subprocess.Popen(words, stdout=subprocess.PIPE)
@@ -90,7 +90,7 @@ def fuse(*script):
 
 @contextlib.contextmanager
 def vhost(*more):
-    """A server that forgets what is written; each of its requests takes 500 us."""
+    """A server that discards writes; each of its requests takes 500 us."""
     with tempfile.TemporaryDirectory(prefix="detectors-") as place:
         socket = f"{place}/sock"
         node = {"driver": "null-co", "node-name": "n", "size": 256 << 20, "read-zeroes": True}
@@ -110,7 +110,7 @@ def vhost(*more):
 
 
 def bucket(per_s, burst):
-    """Reads per second of a throttle of QEMU with a burst at the beginning."""
+    """A QEMU throttle of operations per second, with a burst of 4 s."""
     group = {"qom-type": "throttle-group", "id": "g",
              "limits": {"iops-total": per_s, "iops-total-max": burst, "iops-total-max-length": 4}}
     node = {"driver": "throttle", "node-name": "t", "throttle-group": "g", "file": "n"}
@@ -119,7 +119,7 @@ def bucket(per_s, burst):
 
 @contextlib.contextmanager
 def mounted():
-    """A directory of ext4 on a loop device over memory."""
+    """An ext4 directory on a loop device over memory."""
     with Disk(2048) as disk:
         disk.format()
         disk.mount()
@@ -128,11 +128,11 @@ def mounted():
 
 CHECK = ("check", "--quick")
 DEPTH = ("run", "--rw", "randread", "--bs", "4k", "--iodepth", "8")
-# Reads per second of the run beside a neighbour: what it can do is then not in question.
+# Reads per second of the run with a neighbour: well below what the device can do.
 PACE = 4000
 PACED = (*DEPTH, "--rate-iops", str(PACE))
 EXP = "read=exp:1ms"
-# Name, device, the command, and the code that must be found, or nothing.
+# Name, device, command, and the codes of which one must be found ("": none).
 CASES = (
     ("check --quick on ext4 on a loop device", mounted, CHECK, ""),
     ("loop device", loop, DEPTH, ""),
@@ -184,7 +184,7 @@ def measure(binary, device, command, must, runs, seconds):
     hits, high, others = 0, 0, collections.Counter()
     wanted = set(must.split("|")) - {""}
     for _ in range(runs):
-        # Made anew: a bucket that the run before has emptied would not be full.
+        # A new device for each run: the previous run has emptied the token bucket.
         with device() as (target, within):
             codes, is_high = findings(binary, target, within, command, seconds)
             hits += bool(codes & wanted)
@@ -197,7 +197,7 @@ def measure(binary, device, command, must, runs, seconds):
 
 
 def gaps(seconds):
-    """Share of a loop's time that passes in gaps of 1 ms and more, and the longest of them, ns."""
+    """Share of a busy loop's time in gaps of 1 ms and more, and the longest gap, ns."""
     lost = longest = 0
     begin = last = time.perf_counter_ns()
     while last - begin < seconds * 1e9:
@@ -210,7 +210,7 @@ def gaps(seconds):
 
 
 def control(loops, seconds):
-    """How evenly the machine lets loops run that do nothing else: what it stops is no stall of a device."""
+    """Prints how often the machine stops busy loops: such stops are not stalls of a device."""
     with multiprocessing.Pool(loops) as pool:
         lost, longest = zip(*pool.map(gaps, [seconds] * loops))
     print(f"Busy CPUs: {loops}. Stopped for 1 ms or more: {max(lost):.1%} of the time, for "

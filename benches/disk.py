@@ -1,4 +1,4 @@
-"""A disk for the scripts beside this one: a loop device over a file in memory, or in a folder."""
+"""A disk for the scripts in this folder: a loop device over a file in memory, or in a given folder."""
 
 import os
 import pathlib
@@ -12,7 +12,7 @@ import time
 SECTOR = 512
 MEMORY = "/dev/shm"
 
-# So that whoever is ended by `timeout` or `kill` detaches its devices, too.
+# A script that is ended by `timeout` or `kill` then detaches its devices, too.
 signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
 
 
@@ -21,9 +21,9 @@ def run(*words, **options):
 
 
 class Disk:
-    """The device, which is detached when the `with` block ends. It can hold ext4, at `place`.
+    """A loop device, which is detached when the `with` block ends. It can hold ext4, mounted at `place`.
 
-    In a folder of another file system it is as slow as the disk below, whose cache it does not use."""
+    In another folder than MEMORY it uses direct I/O, so it is as slow as the disk below."""
 
     def __init__(self, mebibytes=1024, within=MEMORY):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=within, prefix="iosonde-bench-"))
@@ -51,7 +51,7 @@ class Disk:
         shutil.rmtree(self.folder)
 
     def fill(self):
-        """With bytes of which none are equal."""
+        """Writes random bytes to all of it."""
         size = self.image.stat().st_size
         with open(self.image, "r+b") as image:
             for _ in range(size >> 20):
@@ -60,15 +60,15 @@ class Disk:
         self.is_filled = True
 
     def erase(self):
-        """In memory. A file on a disk is filled instead, and keeps what is written later: what was
-        never written would be read without the disk."""
+        """Discards a disk in memory. A file on a disk is filled instead, once: reads of unwritten
+        ranges would not reach the disk."""
         if self.in_memory:
             run("blkdiscard", "-f", self.device, stderr=subprocess.DEVNULL)
         elif not self.is_filled:
             self.fill()
 
     def format(self):
-        """Nothing is left for the file system to do in the background."""
+        """Makes ext4 without lazy initialisation, so that no work is left for the background."""
         self.erase()
         options = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
         run("mkfs.ext4", "-q", "-F", "-b", "4096", "-E", options, self.device)
@@ -78,7 +78,7 @@ class Disk:
         run("mount", "-o", "noatime,no_prefetch_block_bitmaps", self.device, self.place)
 
     def unmount(self):
-        # The kernel lets go of the files of an io_uring some time after its process has ended.
+        # The kernel releases the files of an io_uring some time after its process has ended.
         for _ in range(100):
             if subprocess.run(["umount", self.place], stderr=subprocess.DEVNULL).returncode == 0:
                 return
@@ -86,7 +86,7 @@ class Disk:
         run("umount", self.place)
 
     def counters(self):
-        """Bytes read and written, writes and flushes, by the kernel."""
+        """Bytes read, bytes written, writes and flushes, by the kernel's counters."""
         path = pathlib.Path("/sys/block", self.name, "stat")
         words = [int(word) for word in path.read_text().split()]
         return [words[2] * SECTOR, words[6] * SECTOR, words[4], words[15]]

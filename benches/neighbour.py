@@ -2,15 +2,17 @@
 
     python3 benches/neighbour.py [--pairs N] [--target DIR [--quiet RESULT]] [BINARY]
 
-Each pair is `experiment run study --quick` beside a neighbour and `experiment run study` without one,
-on the same device, of the stages whose recommendations are checked (queue depth, jobs, mix). Without --target it is a simulated one, with another seed for each pair: the
-neighbour sends requests to it, and every run differs from the others by noise of 15 %. With --target,
-it is a file in that directory; the neighbour is fio with random reads and writes of another file there,
-which comes and goes every few seconds, and a busy loop on every CPU; the quiet study is measured once,
-at the end (20 minutes), or taken from the folder RESULT. Nothing else should run then.
+Each pair is `experiment run study --quick` beside a neighbour and `experiment run study` without one, on
+the same device, with the stages whose recommendations are checked (queue depth, jobs, mix).
 
-Every recommendation of the quick study is held against the points of the quiet one: right, wrong, or
-withheld, where the quick study says that it is not decidable. Exit code 1 if one is wrong.
+Without --target the device is simulated, with another seed for each pair. The neighbour sends requests to
+it, and its runs differ by noise of 15 %. With --target it is a file in that directory. The neighbour is
+then fio with random reads and writes of another file there, which comes and goes every few seconds, and a
+busy loop on every CPU. The quiet study is measured once, at the end (20 minutes), or read from the folder
+RESULT. Nothing else should run.
+
+Every recommendation of the quick study is compared with the points of the quiet one, and is right or
+wrong. Exit code 1 if one is wrong.
 """
 
 import argparse
@@ -30,17 +32,17 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DEVICE = "servers=8,read=exp:300us,write=exp:400us"
 NOISE = ",run-noise=15,neighbour={}"
-# As docs/advice.md: the knee has 80 % of the most throughput over latency, and who has 93 % of the
-# most throughput counts as having 95 %.
+# As in docs/advice.md: a knee has 80 % of the largest throughput over latency, and a level with 93 % of
+# the largest throughput counts as having 95 %.
 KNEE, ENOUGH = 0.80, 0.93
-# Two rates that differ less may be named in either order.
+# Rates that differ by less may be ranked in either order.
 ALIKE = 0.05
 STAGES = {"iodepth": "queue-depth", "numjobs": "jobs"}
 MIX = "read-write-mix"
 
 
 class Study:
-    """What the report of a study says, and its points."""
+    """The sentences of a study's report, and its points."""
 
     def __init__(self, binary, folder):
         words = [binary, "report", folder, "--output-format", "json"]
@@ -51,7 +53,7 @@ class Study:
         self.points = [dict(zip(table["columns"], row)) for row in table["rows"]]
 
     def recommends(self, pattern):
-        """Axis and level of each recommendation of that kind, once."""
+        """Axis and level of each different recommendation that matches the pattern."""
         return {found for said in self.sentences for found in pattern.findall(said)}
 
     def levels(self, axis):
@@ -61,7 +63,7 @@ class Study:
         return {int(p[column]): (p["iops_per_s"], p["latency_mean_ns"]) for p in own}
 
     def sides(self):
-        """IOPS of writes alone and of reads alone."""
+        """IOPS with writes only and with reads only."""
         own = [point for point in self.points if point["stage_name"] == MIX]
         shares = {int(p["level_read_percent_percent"]): p["iops_per_s"] for p in own}
         return shares[0], shares[100]
@@ -95,7 +97,7 @@ def writes(quiet, *_):
     return writes > (1 - ALIKE) * reads
 
 
-# What is recommended, how it is said, and whether the quiet study has it so.
+# Each recommendation: its name, its words, and whether the quiet study confirms it.
 RULES = (
     ("set the knee", re.compile(r"Set (iodepth|numjobs) (\d+)(?:: more adds| for the most)"), knee),
     ("most at", re.compile(r"most throughput at (iodepth|numjobs) (\d+):"), most),
@@ -106,7 +108,7 @@ RULES = (
 
 
 def measure(binary, target, more, seed):
-    """A study; the folder with its results."""
+    """Runs a study; returns the folder with its results."""
     folder = tempfile.mkdtemp(prefix="neighbour-")
     words = [binary, "experiment", "run", "study", target, "--results", folder, *more]
     words += ["--stages", ",".join([*STAGES.values(), MIX]), "--seed", str(seed)]
@@ -117,7 +119,7 @@ def measure(binary, target, more, seed):
 
 
 class Neighbour:
-    """I/O beside the studies that comes and goes, and a busy loop on every CPU."""
+    """fio, which comes and goes, and a busy loop on every CPU."""
 
     def __init__(self, directory):
         fio = f"fio --name=n --directory={directory} --size=1g --direct=1 --rw=randrw --bs=16k"
@@ -189,7 +191,7 @@ def main():
                 (right if is_right else wrong)[name] += 1
                 if not is_right:
                     print(f"wrong: {name} {axis} {level}: {loud_folder}", file=sys.stderr)
-        # What is wrong stays, to be looked at.
+        # Results of a wrong recommendation are kept for inspection.
         if wrong.total() == wrong_before:
             shutil.rmtree(loud_folder.parent)
         if not asked.target:

@@ -2,13 +2,13 @@
 
     python3 benches/observer.py [--rounds N] [--seconds S] [BINARY]
 
-Random reads of a loop device over memory, one job on CPU 0. Each round is a run whose other threads
-(which sleep, sample counters and wait for signals) share that CPU, and a run whose other threads are
-moved to another CPU once it has begun, so that only the bare loop is left there; the order alternates.
-Both are done once with one request in flight, and once with 32. Printed are the medians of each, and
-the median of the ratios within a round with the quartiles. Two runs of the same kind in each round are
-the control. Where these scatter, as in a virtual machine, the kernel's own account of the other threads
-is the better answer: the share of the CPU's time that they took, and how often they ran.
+The load is random reads of a loop device over memory, with one job on CPU 0. Each round has three runs, in
+alternating order. In two of them, observed and control, the other threads (which sleep, sample counters
+and wait for signals) share that CPU. In the third, bare, they are moved to another CPU once the run has
+begun. This is done with one request in flight and with 32. It prints the medians, and the median and
+quartiles of the ratios within a round. If the ratios to the control scatter, as in a virtual machine, the
+kernel's accounting of the other threads is the better answer: their share of the CPU, and how often they
+ran.
 
 Needs root, losetup, two CPUs and 300 MiB of /dev/shm. Nothing else should run.
 """
@@ -29,7 +29,7 @@ RAMP_S = 2
 
 
 def threads(process):
-    """The folders in /proc of all threads but those of the jobs."""
+    """The folders in /proc of all threads except those of the jobs."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     for pid in [process.pid, *children]:
         for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
@@ -38,7 +38,7 @@ def threads(process):
 
 
 def bare(process):
-    """Leaves only the jobs' threads on their CPU."""
+    """Moves all other threads away from the CPU of the jobs."""
     time.sleep(1)
     others = list(threads(process))
     assert len(others) >= 3, "the observer has no thread"
@@ -47,13 +47,13 @@ def bare(process):
 
 
 def spent(process):
-    """Time on a CPU of all threads but the jobs', ns, and how often they were given one."""
+    """CPU time of all threads except the jobs', ns, and how often they got a CPU."""
     rows = [(task / "schedstat").read_text().split() for task in threads(process)]
     return sum(int(row[0]) for row in rows), sum(int(row[2]) for row in rows)
 
 
 def account(binary, device, depth, seconds):
-    """Share of the CPU that the other threads take in the measured window, and runs per second."""
+    """Share of the CPU that the other threads use in the measured window, and runs per second."""
     process = start(binary, device, depth, seconds)
     time.sleep(RAMP_S + 0.5)
     (before_ns, before), since = spent(process), time.monotonic()
@@ -64,7 +64,7 @@ def account(binary, device, depth, seconds):
 
 
 def start(binary, device, depth, seconds):
-    """A run on the load's CPU."""
+    """Starts a run on the load's CPU."""
     words = [binary, "run", "--path", device, "--rw", "randread", "--bs", "4k", "--iodepth", str(depth)]
     words += ["--ramp-time", str(RAMP_S), "--runtime", str(seconds), "--output-format", "json"]
     return subprocess.Popen(

@@ -2,14 +2,13 @@
 
     python3 benches/profile_findings.py [--runs N] [--only TEXT] [--slow DIR] [BINARY]
 
-Each line is N profiles (20) of a program on ext4, on a loop device over memory or a disk: of a program that does
-what a finding is about, or of one that looks alike and does not. It prints the share of profiles with the
-finding that must be made, and what else was found beside it. A look-alike has the finding that must not be
-made in brackets, and its share in the same column.
+Each line is N profiles (20) of a program on ext4, on a loop device over memory or over a disk. The program
+either does what a finding reports, or is a look-alike that does not. It prints the share of profiles with
+the finding, and the other findings. For a look-alike, the finding is in brackets and must not be made.
 
 Needs root, fio, taskset, two CPUs, a version 1 blkio cgroup, 640 MiB of /dev/shm and 192 MiB on a disk that
-is slower than memory. Nothing else should run: a program that gets no CPU does not behave as it would. Exit
-code 1 if a line is wrong in more than a tenth of its profiles.
+is slower than memory. Nothing else should run: a program that lacks CPU time behaves differently. Exit code
+1 if a line is wrong in more than a tenth of its profiles.
 """
 
 import argparse
@@ -27,7 +26,7 @@ import tempfile
 from disk import Disk
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Of the file that is read, MiB.
+# Size of the file that is read, MiB.
 SIZE = 64
 
 
@@ -35,7 +34,7 @@ def fio(words):
     return f"fio --name=f --filename=f --size={SIZE}m --output=/dev/null {words}"
 
 
-# Reads at random places, one at a time by one thread.
+# Random reads, one at a time by one thread.
 RANDOM = """python3 -c 'import mmap, os, random
 buffer = mmap.mmap(-1, 4096)
 file = os.open("f", os.O_RDONLY | os.O_DIRECT)
@@ -96,8 +95,7 @@ def neighbour(disk):
                   "--ioengine=psync --time_based --runtime=60", disk)
 
 
-# What the program does, in what surroundings, the program, the finding in question and whether it must be
-# made.
+# Title, surroundings, command, finding, and whether the finding must be made.
 CASES = (
     ("fsync after each write of 4 KiB", alone, synced(4096), "sync_small_writes", True),
     ("one fsync after 64 MiB", alone, "dd if=/dev/zero of=f bs=1M count=64 conv=fsync",
@@ -156,12 +154,12 @@ CASES = (
      "sh -c 'for i in $(seq 1000); do head -c 1024 /dev/zero > s$i; sync s$i; done'", "journal", True),
     ("64 MiB in one file", alone, "dd if=/dev/zero of=h bs=1M count=64 conv=fsync", "journal", False),
 )
-# In memory a thread needs as much time as the device.
+# Over memory, a thread takes as much time as the device.
 ON_SLOW = {"random reads one at a time"}
 
 
 def findings(binary, disk, surroundings, command):
-    """Codes of the findings of one profile. The page cache has nothing of the disk at its begin."""
+    """Codes of the findings of one profile. It begins with none of the disk in the page cache."""
     subprocess.run("rm -f h s[0-9]*", shell=True, check=True, cwd=disk.place)
     disk.unmount()
     disk.mount()

@@ -3,12 +3,11 @@
     python3 benches/replays.py [BINARY] [--only NAME,...] [--keep FOLDER] [--on FOLDER]
 
 (default: target/release/iosonde). Each application runs once on ext4 under `iosonde profile
---emit`, with nothing in the page cache when it begins. The workload is replayed onto a second
-loop device of the same size, under `iosonde profile` too, and both records are compared.
+--emit`, with an empty page cache. The workload is replayed onto a second loop device of the same
+size, also under `iosonde profile`, and both records are compared.
 
-Prints a table of the scores, and below it the device rates of both sides by the kernel's own
-counters (/sys/block/*/stat), which are not from the profiler. Judges nothing: the scores are
-those of `iosonde compare`.
+Prints a table of the scores of `iosonde compare`, and the device rates of both sides by the
+kernel's counters (/sys/block/*/stat), independent of the profiler. No score is judged.
 
 Needs root, git, sqlite3, PostgreSQL, RocksDB's db_bench and 3 GiB of /dev/shm.
 """
@@ -26,7 +25,7 @@ import tempfile
 from disk import MEMORY, Disk
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Set within the mount namespace of this script.
+# Environment variable that is set within the mount namespace of this script.
 OWN = "REPLAYS_OWN_MOUNTS"
 TOOLS = ("unshare", "git", "sqlite3", "db_bench", "mkfs.ext4", "losetup", "runuser")
 
@@ -38,7 +37,7 @@ def sqlite(mode):
 
 
 def server():
-    """The folder of PostgreSQL's programs, the newest version."""
+    """The folder with the programs of the newest PostgreSQL."""
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda p: int(p.split("/")[4]))
     return found[-1] if found else None
 
@@ -57,7 +56,7 @@ runuser -u postgres -- {BIN}/pg_ctl -D data -w -l log -o "-k /tmp -h ''" start
 runuser -u postgres -- pgbench -h /tmp -n -c 4 -j 2 -T 10 postgres
 runuser -u postgres -- {BIN}/pg_ctl -D data -w stop
 """
-# Each object in a file of its own, as daily work leaves them.
+# Unpacks each object into a separate file, as in a repository in daily use.
 LOOSE = f"""
 git clone -q --bare --no-local {ROOT} s
 mv s/objects/pack/*.pack pack
@@ -68,7 +67,7 @@ rm pack
 ROCKS = "db_bench --db=db --num=20000 --value_size=400 --compression_type=none"
 ROCKS += " --write_buffer_size=1048576 --statistics=0"
 
-# Name, title, what is prepared, and the command.
+# Name, title, preparation, command.
 CASES = (
     ("sqlite-rollback", "SQLite, rollback journal", "", "sqlite3 app.db < delete.sql"),
     ("sqlite-wal", "SQLite, WAL", "", "sqlite3 app.db < wal.sql"),
@@ -80,7 +79,7 @@ CASES = (
 SYNCED = "\nsync -f ."
 
 
-# Exit codes of a load that was completed: done, or with a verdict on the measurement.
+# Exit codes of a completed load: success, or a verdict on the measurement.
 COMPLETED = (0, 3, 6, 7)
 
 
@@ -95,14 +94,14 @@ def run(*words, codes=(0,), **options):
 
 
 def counted(disk, *words, **options):
-    """Runs it, and what the device's counters counted meanwhile."""
+    """Runs a command; returns the differences of the device's counters."""
     before = disk.counters()
     run(*words, **options)
     return [after - b for after, b in zip(disk.counters(), before)]
 
 
 def profiled(binary, disk, results, words, place, more=(), codes=(0,)):
-    """The counters of the disk while the command is profiled, and the seconds of the profile."""
+    """Profiles a command; returns the differences of the disk's counters, and the seconds."""
     shutil.rmtree(results, ignore_errors=True)
     results.mkdir()
     profile = [binary, "profile", "-d", disk.name, "--json", "-o", results, *more, "--"]
@@ -114,14 +113,14 @@ def profiled(binary, disk, results, words, place, more=(), codes=(0,)):
 
 
 def consent(binary, disk):
-    """What the refusal to write the device asks for: it holds nothing of anybody's."""
+    """The options of consent that the refusal to write the device requires."""
     words = [binary, "run", "--rw", "write", "--path", disk.device]
     refused = subprocess.run([str(word) for word in words], capture_output=True, text=True)
     return [word for word in refused.stderr.split("repeat with ")[1].split() if word[:2] == "--"]
 
 
 def case(binary, disks, folder, prepare, command):
-    """Counters of both sides, the report of the recording, and the comparison."""
+    """Counters and seconds of both sides, and the comparison."""
     source, target = disks
     source.format()
     source.mount()
@@ -163,7 +162,7 @@ def score(compared, code):
 
 
 def scores(rows):
-    """The table of the scores."""
+    """Prints the table of the scores."""
     codes = [dimension["code"] for dimension in rows[0][3]["dimensions"]]
     names = [code.replace("_", " ") for code in codes]
     print("| program | " + " | ".join(names) + " | fidelity |")
@@ -176,7 +175,7 @@ def scores(rows):
 
 
 def rates(rows):
-    """The table of the rates, by the kernel's counters."""
+    """Prints the table of the rates, by the kernel's counters."""
     print("| program | s | read MB/s | written MB/s | writes/s | flushes/s |")
     print("| --- " * 6 + "|")
     for title, one, two, _ in rows:
@@ -189,8 +188,8 @@ def rates(rows):
 
 
 def own_mounts():
-    """Starts again where no other program sees the mounts: one that copies them for a namespace of
-    its own would keep the device in use after it is unmounted."""
+    """Restarts in a mount namespace. A program that copied the mounts into another namespace would
+    keep the device in use after it is unmounted."""
     os.environ[OWN] = "1"
     words = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
     os.execvp(words[0], words)

@@ -2,17 +2,17 @@
 
     python3 benches/shared_cpu.py [--rounds N] [--seconds S] [--beside NAME=BINARY]... [BINARY]
 
-fio reads a loop device over memory at depth 32, all the time. fio and the kernel's unbound workers, which
-do the device's work, are kept on CPU 0, so that whatever is done for a request is lost to the next one. It is
-watched in turn by BINARY, by others (`--beside`), and by the bench's bpftrace script, if bpftrace is installed.
-Each round is a window without a watcher, one with it, one with it in which the kernel counts the time of its
-programs, and one without again; the rates are those of the kernel's counters of the device. Printed are the
-medians over the rounds: the loss with its quartiles; how far the two windows without a watcher are apart (the
-control); what a request takes longer; and of that, the programs themselves, less the cost of counting, taken as
-the mean time of the shortest program of all watchers: only figures of one run compare.
+fio reads a loop device over memory at depth 32, all the time. fio and the kernel's unbound workers, which do
+the device's work, are pinned to CPU 0, so that all work for a request delays the next one. The watchers take
+turns: BINARY, others (`--beside`), and the bench's bpftrace script, if bpftrace is installed. Each round has
+four windows: without the watcher, with it, with it while the kernel times its programs, and without it
+again. The rates are from the kernel's counters of the device. It prints medians over the rounds: the loss
+with its quartiles; the difference of the two windows without a watcher (the control); the additional time of
+a request; and the time of the programs, less the cost of timing them. That cost is the mean time of the
+shortest program of all watchers, so only figures of one run are comparable.
 
-Needs root, fio, losetup, two CPUs and 300 MiB of /dev/shm. Nothing else should run. The CPUs of the unbound
-workers and `kernel.bpf_stats_enabled` are those from before when it ends.
+Needs root, fio, losetup, two CPUs and 300 MiB of /dev/shm. Nothing else should run. At the end it restores
+the CPUs of the unbound workers and `kernel.bpf_stats_enabled`.
 """
 
 import argparse
@@ -55,7 +55,7 @@ def rate(disk, seconds):
 
 
 class Watcher:
-    """`iosonde profile`, or bpftrace, which is ended when the `with` block ends."""
+    """`iosonde profile` or bpftrace; it is stopped when the `with` block ends."""
 
     def __init__(self, binary, pid, seconds):
         self.folder = tempfile.TemporaryDirectory()
@@ -85,7 +85,7 @@ class Watcher:
             self.folder.cleanup()
 
     def counts(self):
-        """Runs and their time of each of its programs, by the kernel, ns."""
+        """Number of runs and their time, ns, of each kernel program, as the kernel counts them."""
         programs = {}
         for file in pathlib.Path("/proc", str(self.process.pid), "fdinfo").iterdir():
             try:
@@ -98,7 +98,7 @@ class Watcher:
 
 
 def programs_of(watcher, disk, seconds):
-    """Of each kernel program that runs with the requests: runs per request, and ns per run."""
+    """Runs per request and ns per run, of each kernel program with a run per 4 requests or more."""
     before, requests = watcher.counts(), reads(disk)
     time.sleep(seconds)
     after, requests = watcher.counts(), reads(disk) - requests
@@ -107,7 +107,7 @@ def programs_of(watcher, disk, seconds):
 
 
 def net_ns(programs, least):
-    """Time of programs per request, without what counting it takes, ns."""
+    """Time of the programs per request, without the cost of timing them, ns."""
     return sum(runs * (ns - least) for runs, ns in programs)
 
 
@@ -143,7 +143,7 @@ def measure(asked, disk, size, watchers):
 
 @contextlib.contextmanager
 def kept(path):
-    """What stands in this file of the kernel is written back at the end."""
+    """Restores the content of this kernel file at the end."""
     before = path.read_text()
     try:
         yield
@@ -153,7 +153,7 @@ def kept(path):
 
 @contextlib.contextmanager
 def tracefs():
-    """Mounted, as bpftrace needs it."""
+    """Mounts tracefs, which bpftrace needs, if it is not mounted."""
     own = not any(TRACEFS.iterdir())
     if own:
         subprocess.run(["mount", "-t", "tracefs", "none", TRACEFS], check=True)
@@ -181,7 +181,7 @@ def main():
             stack.enter_context(tracefs())
         disk = stack.enter_context(Disk(256))
         disk.fill()
-        # The device reads the file in memory itself, past the page cache above it.
+        # The device reads the file in memory by direct I/O, without the page cache above it.
         subprocess.run(["losetup", "--direct-io=on", disk.device], check=True)
         stack.enter_context(kept(WORKERS))
         stack.enter_context(kept(COUNTING))

@@ -2,13 +2,13 @@
 
     python3 benches/witnesses.py [BINARY]     (default: target/release/iosonde)
 
-Each case runs once under `iosonde profile`, with strace within, and is compared with
+Each case runs once under `iosonde profile`, with strace inside, and is compared with
 - the kernel's counters of the device (/sys/block/*/stat): bytes read and written, all classes;
 - the sync calls that strace saw;
 - the bytes per file that strace saw (-yy), renames followed.
-The first two must agree, and each case names a file that must be among the three heaviest. Bytes
-per file are printed beside each other, not judged: the device gets whole pages, a page that is
-written twice before a sync only once, and writes through a mapping are no calls.
+The first two must agree, and each case names a file that must be among the three with most bytes.
+Bytes per file are printed side by side and not judged: the device gets whole pages, it gets a page
+that is written twice before a sync only once, and writes through a mapping are no calls.
 
 Needs root, strace, git, sqlite3, fio and 1 GiB of /dev/shm. Exit code 1 if anything disagrees.
 """
@@ -25,7 +25,7 @@ import tempfile
 from disk import Disk, run
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Set within the mount namespace of this script.
+# Environment variable that is set within the mount namespace of this script.
 OWN = "WITNESSES_OWN_MOUNTS"
 TOOLS = ("unshare", "strace", "git", "sqlite3", "fio", "mkfs.ext4", "losetup")
 SYNCS = ("fsync", "fdatasync", "syncfs", "sync")
@@ -39,11 +39,11 @@ FIO = "fio --name=f --filename=f --size=16m --bs=4k --output=/dev/null "
 
 
 def sqlite(mode):
-    # The log stays when the database is closed, so that it is not listed as a deleted file.
+    # Keeps the log when the database is closed, so that it is not listed as a deleted file.
     return f"printf %s '.filectrl persist_wal 1\n{SQL.format(mode, ROWS)}' | sqlite3 app.db"
 
 
-# Name, what is prepared, the command, and the end of a name that must be among the heaviest.
+# Name, preparation, command, and the end of a path that must be among the three with most bytes.
 CASES = (
     ("dd, direct writes", "true", "dd if=/dev/zero of=f bs=1M count=32 oflag=direct", "f"),
     ("dd, direct reads", FILL, "dd if=f of=/dev/null bs=64k iflag=direct", "f"),
@@ -93,14 +93,14 @@ def traced(log):
 
 
 def rename(written, old, new):
-    """The names are relative to a directory that strace does not print."""
+    """Moves the bytes of a renamed file. The names are relative to a directory not in the log."""
     for path in [p for p in written if p.endswith(f"/{pathlib.Path(old).name}")]:
         renamed = str(pathlib.Path(path).with_name(pathlib.Path(new).name))
         written[renamed] = written.get(renamed, 0) + written.pop(path)
 
 
 def profiled(binary, disk, command, results):
-    """The report of the command, strace within it, and what strace wrote."""
+    """The report of the command under strace, and the log of strace."""
     log = results / "strace"
     trace = ",".join(SYNCS + WRITES + NAMES)
     strace = f"strace -f --seccomp-bpf -s 0 -yy -o {log} -e trace={trace}".split()
@@ -112,7 +112,7 @@ def profiled(binary, disk, command, results):
 
 
 def by_path(report, place):
-    """Bytes read and written of each file of the file system, the heaviest first. A file that was
+    """Bytes read and written of each file of the file system, most bytes first. A file that was
     deleted and created again counts as one."""
     files = {}
     for file in report["files"]:
@@ -124,7 +124,7 @@ def by_path(report, place):
 
 
 def case(binary, disk, results, prepare, command, expected):
-    """What disagrees, and the rows to be printed."""
+    """The names of the figures that disagree, and the rows to print."""
     disk.format()
     disk.mount()
     run("sh", "-ec", prepare, cwd=disk.place, stderr=subprocess.DEVNULL)
@@ -153,7 +153,7 @@ def sync_calls(report):
 
 
 def compare(report, counted, syncs):
-    """What differs."""
+    """The names of the figures that differ."""
     wrong = [] if totals(report) == counted else ["bytes"]
     return wrong if sync_calls(report) == syncs else wrong + ["syncs"]
 
@@ -166,7 +166,7 @@ def rows(report, counted, syncs):
 
 
 def file_rows(files, written, place):
-    """The three heaviest, and all together: bytes written."""
+    """Bytes written, of the three files with most bytes and of all together."""
     paths = list(files)[:3]
     pairs = [(p.removeprefix(f"{place}/"), files[p][1], written.get(p, 0)) for p in paths]
     calls = sum(b for path, b in written.items() if path.startswith(f"{place}/"))
@@ -174,8 +174,8 @@ def file_rows(files, written, place):
 
 
 def own_mounts():
-    """Starts again where no other program sees the mounts: one that copies them for a namespace of
-    its own would keep the device in use after it is unmounted."""
+    """Restarts in a mount namespace. A program that copied the mounts into another namespace would
+    keep the device in use after it is unmounted."""
     os.environ[OWN] = "1"
     words = ["unshare", "--mount", "--propagation", "private", sys.executable, *sys.argv]
     os.execvp(words[0], words)
