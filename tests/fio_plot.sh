@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# A depth sweep measured by the built binary, drawn by fio-plot from PyPI, and its json+ turned
-# into CSV by fio's own converter: what reads fio's results reads ours.
+# Measures a depth sweep with the built binary, draws it with fio-plot from PyPI, and converts json+ to
+# CSV with fio's converter: tools that read fio's results must read ours.
 #
 # usage: tests/fio_plot.sh [BINARY]     (default: target/release/iosonde)
 #
-# Everything happens in a temporary directory. Where Python, pip, the network or the converter is
-# missing, the part is skipped with the reason. FIO_CLAT2CSV names fio's `fio_jsonplus_clat2csv`
-# where it is not on the PATH; KEEP=DIR keeps the pictures there.
+# Works in a temporary directory. If Python, pip, the network or the converter is missing, the rest is
+# skipped with the reason. FIO_CLAT2CSV names fio's `fio_jsonplus_clat2csv` if it is not on the PATH;
+# KEEP=DIR copies the pictures to DIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=$(realpath "${1:-target/release/iosonde}")
@@ -25,7 +25,7 @@ python3 -m venv venv >/dev/null 2>&1 || skip "fio-plot, for python3 has no venv"
 venv/bin/pip install --quiet --disable-pip-version-check fio-plot six >pip.log 2>&1 ||
     skip "fio-plot, for pip cannot install it: $(tail -1 pip.log)"
 
-# A sweep over depths and jobs, read and mixed, each with the logs that fio-plot draws over time.
+# A sweep over depths and jobs, for reads and a mix, with the logs that fio-plot draws over time.
 mkdir json
 truncate -s 64M file
 for rw in randread randrw; do
@@ -40,7 +40,7 @@ for rw in randread randrw; do
     done
 done
 
-# Draws one chart, and sees that it is a picture.
+# Draws a chart and checks that it is a PNG file.
 draw() {
     local name=$1
     shift
@@ -75,8 +75,8 @@ venv/bin/python "$converter" plus.json plus.csv
 venv/bin/python "$converter" plus.json plus.csv --validate
 echo "converted: $(cat plus_job0.csv plus_job1.csv | wc -l) lines"
 
-# fio's own readers of logs, from the package of the distribution. What they say has to follow from
-# the JSON of the same run: the bandwidth, and how many operations there were.
+# fio's log tools, from the package of the distribution. Their results must agree with the JSON of the
+# same run: bandwidth, number of operations, lowest and highest latency.
 shelf=${FIO_TOOLS:-/usr/share/doc/fio}
 for tool in fiologparser.py fiologparser_hist.py fio-histo-log-pctiles.py; do
     if [ -r "$shelf/$tool.gz" ]; then gzip -dc "$shelf/$tool.gz" >$tool; fi
@@ -108,7 +108,7 @@ rows = [line.split(", ") for line in open("hist.txt").read().splitlines()[1:]]
 lowest = min(float(row[2]) for row in rows)
 highest = max(float(row[-1]) for row in rows)
 clat = read["clat_ns"]
-# A bin is 1.6 % wide, and the tool names the greatest latency by the end of the bin after the next.
+# A bin is 1.6 % wide. The tool reports the highest latency as the end of the bin after the next.
 assert abs(lowest / clat["min"] - 1) < 0.03, (lowest, clat["min"])
 assert 1 <= highest / clat["max"] < 1.05, (highest, clat["max"])
 print(f"read by fio's tools: {bandwidth:.0f} KiB/s, {counted} operations, "

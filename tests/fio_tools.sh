@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The same command line run by fio and by the built binary, and the tools that read fio's results
-# run on both: what they report has to agree. The load has a rate, so that its figures are known.
+# Runs the same command line with fio and with the built binary, and the tools that read fio's results on
+# both results: their figures must agree. The load has a rate, so that its figures are known.
 #
 # usage: tests/fio_tools.sh [BINARY]     (default: target/release/iosonde)
 #
-# Everything happens in a temporary directory. A tool that is missing is named as skipped.
-# FIO_TOOLS names the directory with fiologparser.py and its kin, FIO_CLAT2CSV the converter.
+# Works in a temporary directory. A missing tool is reported as skipped. FIO_TOOLS names the directory
+# with fiologparser.py and the other log tools, FIO_CLAT2CSV the converter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 binary=$(realpath "${1:-target/release/iosonde}")
@@ -28,7 +28,7 @@ truncate -s 16m fio/file iosonde/file
 (cd iosonde && "$binary" run $words --output-format=json+ --output=plus.json 2>run.log)
 
 failed=0
-# Compares a figure of fio with ours: at most so many percent apart.
+# Checks that a figure of fio and ours differ by at most this many percent.
 agree() {
     local what=$1 percent=$2 theirs=$3 ours=$4
     if python3 -c "import sys; sys.exit(abs($ours / $theirs - 1) > $percent / 100)"; then
@@ -38,7 +38,7 @@ agree() {
         failed=1
     fi
 }
-# Runs a command in both directories and compares the number that it prints.
+# Runs a command in both directories and compares the numbers that it prints.
 both() {
     local what=$1 percent=$2
     shift 2
@@ -68,9 +68,9 @@ if tool fiologparser.py; then
     both "fiologparser.py, bandwidth" 10 mean_of_log load_bw.1.log
     both "fiologparser.py, IOPS" 10 mean_of_log load_iops.1.log
 fi
-# The histogram tool counts operations of windows that overlap its intervals more than once, and
-# fio's are a little late: columns are compared, and the log's own counts. A busy machine keeps a
-# rate less well, so a tenth is allowed.
+# The histogram tool counts operations of a window twice if it overlaps two intervals, and fio's windows are
+# a little late. So its columns are compared, and the counts in the logs. A tenth is allowed, because a
+# busy machine keeps a rate less well.
 columns_of_log() {
     ../venv/bin/python ../fiologparser_hist.py load_clat_hist.1.log | sed -n 1p | tr , '\n' | wc -l
 }

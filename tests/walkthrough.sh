@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# The walk-through of fio-tests, verb for verb, on a loop device in --preset quick: configure,
-# generate, check, dry run, run, ssv, graph. Its two demo tests (70 % reads, 30 % writes: over depth
-# with one job, and over jobs at depths from 256 to 4096) are what is run, 0.2 s each, and the batches
-# that reach the kernel are counted.
+# The walk-through of fio-tests, command by command, on a loop device with --preset quick: configure,
+# generate, check, dry run, run, ssv, graph. It runs the two demo tests for 0.2 s per cell (70 % reads, 30 %
+# writes: over depth with one job, and over jobs at depths from 256 to 4096), and counts the batches that
+# reach the kernel.
 #
 # usage: tests/walkthrough.sh [BINARY]     (default: target/release/iosonde)
 #
-# Takes a few minutes, needs root for the loop device, and leaves nothing behind; KEEP=DIR keeps the
-# results there. Without root or loop devices it is skipped with the reason; without fio or strace
-# the part that needs it.
+# Takes a few minutes, needs root for the loop device, and leaves nothing behind; KEEP=DIR copies the
+# results to DIR. It is skipped without root or loop devices; without fio or strace, the part that needs
+# it is skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 iosonde=$(realpath "${1:-target/release/iosonde}")
@@ -76,7 +76,7 @@ else
 fi
 
 echo "== make check: campaign check"
-# Nobody but us knows the loop device, which was made a moment ago.
+# Only this script uses the loop device, which it has just made.
 accept=()
 "$iosonde" campaign check demo.toml --preset quick >check.log 2>&1 || true
 if grep -q accept-unseen-processes check.log; then
@@ -91,8 +91,8 @@ echo "== make run: campaign run"
 code=0
 "$iosonde" campaign run demo.toml --preset quick --output results "${accept[@]}" >run.log \
     2>run.err || code=$?
-# A busy machine may leave a cell without a good run (6) or a conclusion (7), and a slow one completes
-# none of 262,144 requests within 0.2 s (1).
+# On a busy machine a cell may have no good run (6) or no conclusion (7). A slow one may complete none of
+# 262,144 requests within 0.2 s (1).
 case $code in
     0 | 6 | 7) ;;
     1) grep -rq "nothing was completed in its window" results || { cat run.err; fail "exit code 1"; } ;;
@@ -108,7 +108,7 @@ find results/devices \( -name points.csv -o -name points.ssv \) | sort
 
 echo "== make graph: find ./ -name \*.svg"
 find results/devices -name '*.svg' | sort | tee svg.log
-# Bandwidth, IOPS and completion latency of reads and of writes, for each of the two.
+# Bandwidth, IOPS and completion latency of reads and of writes, for each of the two tests.
 [ "$(wc -l <svg.log)" -ge 12 ] || fail "fewer than 12 pictures"
 for what in "Bandwidth of reads" "Bandwidth of writes" "IOPS of reads" "IOPS of writes" \
     "latency of reads" "latency of writes"; do
@@ -117,7 +117,7 @@ done
 
 echo "== batches: the arguments of io_uring_enter"
 if command -v strace >/dev/null; then
-    # Batches of 16 at depth 64: each submission that waits for nothing hands over exactly 16.
+    # Batches of 16 at depth 64: no submission has more than 16 requests.
     strace -f -e trace=io_uring_enter -o trace.log "$iosonde" run --path "$loop" --size 64m \
         --rw randread --bs 4k --iodepth 64 --iodepth-batch 16 --number-ios 4096 >run2.log 2>&1 ||
         fail "the run under strace: $(tail -1 run2.log)"
