@@ -27,8 +27,6 @@ impl Series {
         self.per_second(&self.bytes)
     }
 
-    /// The same in intervals of [`STEP_NS`] or more.
-
     /// The same in intervals of this length or more.
     pub(crate) fn at_least(self, width_ns: u64) -> Series {
         let joined = self.within(width_ns);

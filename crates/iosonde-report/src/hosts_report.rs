@@ -273,8 +273,11 @@ fn table_of_hosts(record: &HostsRun) -> Table {
     Table::of_texts("", columns, rows)
 }
 
-/// The columns of the data, and what each says of a host under a load.
-const COLUMNS: [(&str, fn(&HostsFigures, &HostFigures) -> Datum); 12] = [
+/// The value of a column for one load and one host.
+type Value = fn(&HostsFigures, &HostFigures) -> Datum;
+
+/// The columns of the data, with their values.
+const COLUMNS: [(&str, Value); 12] = [
     ("load", |load, _| load.title.as_str().into()),
     ("host", |_, host| host.name.as_str().into()),
     ("iops", |_, host| Some(host.iops).into()),

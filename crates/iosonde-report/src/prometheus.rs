@@ -81,7 +81,8 @@ pub fn ended(document: &Document<'_>) -> String {
     out.one("iosonde_exit_code", "gauge", help, &verb, f64::from(document.exit_code));
     let valid = |(_, facts): &&(&Run, &Assessment)| facts.consistency.valid();
     let cells: Vec<_> = document.cells.iter().filter(valid).collect();
-    let directed: [(&str, &str, fn(&DirectionFigures) -> f64); 4] = [
+    type Value = fn(&DirectionFigures) -> f64;
+    let directed: [(&str, &str, Value); 4] = [
         ("iosonde_operations", "Operations completed in the measured window.", |of| of.ops as f64),
         ("iosonde_bytes", "Bytes moved in the measured window.", |of| of.bytes as f64),
         ("iosonde_iops", "Operations per second.", |of| of.iops),

@@ -98,7 +98,7 @@ fn apply(document: &mut Document, name: &str, presets: Option<&Path>) -> Result<
 
 fn save(path: &Path, document: &Document) -> Result<(), Failure> {
     // What was there has been read as a whole, and is a part of the document.
-    export::write(path, &document.text()).or_environment(shown(path))
+    export::write(path, document.text()).or_environment(shown(path))
 }
 
 /// The menu, until it is left.

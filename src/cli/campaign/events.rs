@@ -32,7 +32,7 @@ impl Events {
         self.lines.push_str(&format!("{action}|{device}|{epoch}|{details}\n"));
         self.keeper.keep_bytes(EVENTS, &self.lines);
         if device != ALL {
-            self.keeper.keep_bytes(&format!("device-{device}.log"), &of(&self.lines, device));
+            self.keeper.keep_bytes(&format!("device-{device}.log"), of(&self.lines, device));
         }
         self.keeper.log(&json!({
             "action": action, "device": device, "epoch_s": epoch, "details": details,

@@ -42,8 +42,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let all = &case.figures.all;
-    let is_one_of_several = case.figures.roles.len() > 1;
-    let place = is_one_of_several.then(|| format!(" (role {})", worst.role)).unwrap_or_default();
+    let place = match case.figures.roles.len() {
+        0 | 1 => String::new(),
+        _ => format!(" (role {})", worst.role),
+    };
     let words = format!(
         "Requested depth {}, mean queue depth {}{place}.",
         worst.depth_asked,

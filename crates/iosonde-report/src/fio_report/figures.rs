@@ -52,7 +52,8 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
     if jobs.is_empty() || jobs.len() > 2 * MOST {
         return Ok(None);
     }
-    let shown: [(&str, fn(&ForeignDirection) -> Option<f64>); 3] = [
+    type Value = fn(&ForeignDirection) -> Option<f64>;
+    let shown: [(&str, Value); 3] = [
         ("mean", |each| Some(each.whole()?.1.mean_ns)),
         ("p95", |each| percentile(each, 95.0)),
         ("p99", |each| percentile(each, 99.0)),
