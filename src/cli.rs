@@ -191,8 +191,8 @@ fn carry_out(verb: &Verb, fio: Option<&run::FioLine>, words: &[String]) -> Resul
     }
 }
 
-/// Who watches this verb, and in which process it is carried out. A profile ends as its command
-/// does, a witness when the other side ends.
+/// The role of this process. `None`, without supervisor and watchdog, for a profile, which ends
+/// with its command, and for a witness, which ends with its peer.
 fn link(verb: &Verb, words: &[String]) -> Option<Role> {
     let is_unreal = values(words, "--ioengine").any(|engine| ["null", "sim"].contains(&engine));
     match verb {

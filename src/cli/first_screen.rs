@@ -5,8 +5,7 @@
 
 use clap::Command;
 
-/// The handwritten screens, each below its command names in brackets; `NAME` is replaced by the
-/// name.
+/// The handwritten screens, each below its command names in brackets, which replace `NAME`.
 const SCREENS: &str = include_str!("first_screens.txt");
 
 /// Each screen with the names of its commands.

@@ -1,4 +1,4 @@
-//! Is what is read still what was kept? Every reader of results asks here first.
+//! Compares stored results with their checksums, before any of them is read.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use iosonde_engine::engine::waits::Wait;
 use iosonde_model::record::RunFolder;
 use iosonde_model::record::checksums::{Altered, SUMS, alterations, is_unfinished};
 
-/// Alterations that are listed; of more, how many there are.
+/// Maximum number of alterations listed; the rest are only counted.
 const LISTED: usize = 10;
 
 /// Whether results are read that are not as they were kept.
@@ -23,7 +23,7 @@ pub(crate) struct AcceptArgs {
 }
 
 impl AcceptArgs {
-    /// Where nobody is there to see a mark.
+    /// Refuses altered results, where nobody would see the mark.
     pub(crate) const NEVER: AcceptArgs = AcceptArgs { accept_altered: false };
 
     /// Whether altered results are accepted.
@@ -31,18 +31,18 @@ impl AcceptArgs {
         self.accept_altered
     }
 
-    /// Compares a result folder, or one file in it, with the checksums that were kept; gives what
-    /// was altered, in words, where that is accepted. What lies in no such folder has no checksum.
+    /// Compares a result folder, or one file in it, with its stored checksums. Returns the accepted
+    /// alterations, in words. A path outside result folders has no checksum.
     ///
     /// # Errors
     /// If something was altered and that is not accepted.
     pub(crate) fn read(self, path: &Path) -> Result<Vec<String>, Failure> {
-        // What a command writes at this moment is in the list or will be.
+        // A folder that a command is still writing is not checked: its checksums are incomplete.
         self.read_unless(path, RunFolder::is_in_use)
     }
 
-    /// The same before a command goes on with the folder: also if somebody still seems to hold it,
-    /// as the kernel may for a moment after a kill. Whoever does is found when it is opened.
+    /// Like [`read`](AcceptArgs::read), before a command resumes the folder. It is checked even if
+    /// it seems in use, as it may for a moment after a kill. Opening it detects a real user.
     ///
     /// # Errors
     /// As [`read`](AcceptArgs::read).
@@ -62,7 +62,7 @@ impl AcceptArgs {
         }
         let mut altered = alterations(&folder).or_environment(shown(&folder))?;
         if let Some(file) = &file {
-            // What is read with it.
+            // The files that are read with it.
             let read = [file.as_str(), "manifest.json", "host.json", SUMS];
             altered.retain(|each| read.contains(&each.name.as_str()));
         }
@@ -93,7 +93,7 @@ fn words(folder: &Path, altered: &[Altered]) -> Vec<String> {
     std::iter::once(first).chain(listed).chain(more).collect()
 }
 
-/// The result folder that a path means, and the file in it if it means one.
+/// The result folder of a path, and the file in it if the path names one.
 fn folder_of(path: &Path) -> Option<(PathBuf, Option<String>)> {
     if path.is_dir() {
         return is_result(path).then(|| (path.to_path_buf(), None));
@@ -105,7 +105,7 @@ fn folder_of(path: &Path) -> Option<(PathBuf, Option<String>)> {
     Some((folder.to_path_buf(), Some(name)))
 }
 
-/// Whether a folder is one that was made for results, whatever is left of it.
+/// Whether a folder was created for results, even if parts of it are missing.
 fn is_result(folder: &Path) -> bool {
     let is_named = is_unfinished(folder) && folder.join("log.jsonl").exists();
     is_named || [SUMS, "manifest.json"].iter().any(|name| folder.join(name).exists())

@@ -20,7 +20,7 @@ use iosonde_model::units::shell::quoted;
 /// Largest manifest that is read, bytes.
 const MAX_MANIFEST: u64 = 64 << 20;
 
-/// A run folder that may have failed; a failure is reported once.
+/// A run folder. A failed write is reported once.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     folder: Option<RunFolder>,
@@ -29,21 +29,21 @@ pub(crate) struct Keeper {
     option: &'static str,
     /// Whether a folder existed and could no longer be written.
     lost: bool,
-    /// Whether it existed before this command, with results of others.
+    /// Whether the folder existed before this command, with earlier results.
     resumed: bool,
-    /// Whether it holds what stood on a device that may be written by now.
+    /// Whether the folder has saved content of a device that may be overwritten by now.
     has_undo: bool,
-    /// Whether it is stored without a cell, too.
+    /// Whether the folder is kept even without a cell.
     stays: bool,
 }
 
 impl Keeper {
-    /// Opens a folder for this command under `asked`, or under the user's state directory.
+    /// Opens a folder for this command under `requested`, or under the user's state directory.
     pub(crate) fn open(requested: Option<&Path>, verb: &str, words: &[String]) -> Keeper {
         Keeper::open_for("--results DIR", requested, verb, words)
     }
 
-    /// The same for a command with another option for the directory.
+    /// Like [`Keeper::open`], for a command with another option for the directory.
     pub(crate) fn open_for(
         option: &'static str,
         requested: Option<&Path>,
@@ -58,10 +58,10 @@ impl Keeper {
         keeper
     }
 
-    /// The same if an unwritable directory is a failure.
+    /// Like [`Keeper::open_for`], but an unwritable directory is a failure.
     ///
     /// # Errors
-    /// As text, why it does not.
+    /// If the folder cannot be created; the text says why.
     pub(crate) fn insist(
         option: &'static str,
         requested: &Path,
@@ -74,11 +74,11 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Saves what stood on devices, before their first write. A folder that is gone on with has
-    /// what stood there at first.
+    /// Saves the original content of devices before their first write. A resumed folder already has
+    /// it.
     ///
     /// # Errors
-    /// If it cannot be kept: then nothing may be written.
+    /// If it cannot be saved: then nothing may be written.
     pub(crate) fn keep_undo(&mut self, saved: &[Arc<Saved>]) -> Result<(), Failure> {
         let is_there = |name: &str| self.path().is_some_and(|path| path.join(name).exists());
         if saved.is_empty() || is_there(&Undo::name(1)) {
@@ -103,11 +103,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes over what the runs of other processes, whose results lie below `results`, have saved
-    /// of devices before they wrote them: what the first of them has saved.
+    /// Copies the device content that runs of other processes saved before writing, from the first
+    /// folder below `results` that has any.
     ///
     /// # Errors
-    /// If it cannot be read, or no longer be kept.
+    /// If it cannot be read or stored.
     pub(crate) fn adopt_undo(&mut self, results: &Path) -> std::io::Result<()> {
         for folder in std::fs::read_dir(results).into_iter().flatten() {
             let folder = folder?.path();
@@ -133,7 +133,7 @@ impl Keeper {
     /// Resumes an unfinished folder.
     ///
     /// # Errors
-    /// As text, why it cannot be written.
+    /// If the folder cannot be written; the text says why.
     pub(crate) fn reopen(path: &Path, verb: &str, words: &[String]) -> Result<Keeper, String> {
         let first = given::bytes(&path.join("manifest.json"), MAX_MANIFEST).ok();
         let first = first.and_then(|text| serde_json::from_slice::<Manifest>(&text).ok());
@@ -149,7 +149,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Without a folder.
+    /// A keeper without a folder.
     fn of(option: &'static str, verb: &str, words: &[String]) -> Keeper {
         let directory = std::env::current_dir().map(|path| path.to_string_lossy().into_owned());
         let manifest = Manifest {
@@ -172,7 +172,7 @@ impl Keeper {
         }
     }
 
-    /// Makes a new folder under a directory, or under the user's.
+    /// Creates a folder under `requested`, or under the user's state directory.
     fn create(&mut self, requested: Option<&Path>) -> Result<(), String> {
         let parent = directory(requested).ok_or("no home directory")?;
         let now_ns = self.manifest.started_unix_ns;
@@ -197,7 +197,7 @@ impl Keeper {
         self.write(|folder| folder.keep(name, value));
     }
 
-    /// Writes the command before its end is known: a killed command cannot.
+    /// Writes the manifest at the start, because a killed command cannot.
     pub(crate) fn announce(&mut self) {
         let manifest = Manifest { complete: false, ..self.manifest.clone() };
         self.keep("manifest.json", &manifest);
@@ -208,7 +208,7 @@ impl Keeper {
         self.write(|folder| folder.keep_bytes(name, bytes.as_ref()));
     }
 
-    /// Gives the record of a damaged cell a name that is not read.
+    /// Renames the record of a damaged cell, so that it is not read.
     ///
     /// # Errors
     /// If it cannot be renamed.
@@ -216,19 +216,19 @@ impl Keeper {
         self.folder.as_mut().map_or(Ok(()), |folder| folder.set_aside(name))
     }
 
-    /// Files that were stored and are gone; they are listed no longer.
+    /// Removes the files that no longer exist from the lists, and returns their names.
     pub(crate) fn forget_gone(&mut self) -> Vec<String> {
         let gone = self.folder.as_mut().map_or(Vec::new(), RunFolder::forget_gone);
         self.manifest.cells.retain(|cell| !gone.contains(cell));
         gone
     }
 
-    /// A cell whose record exists already.
+    /// Adds a cell whose record exists already.
     pub(crate) fn count_cell(&mut self, name: &str) {
         self.manifest.cells.push(name.into());
     }
 
-    /// Stores the folder without a cell, too: that there is none is the result.
+    /// Keeps the folder even without a cell, where that is the result.
     pub(crate) fn stay(&mut self) {
         self.stays = true;
     }
@@ -243,7 +243,7 @@ impl Keeper {
         self.folder.as_ref().map(RunFolder::path)
     }
 
-    /// Where the files will be in the end, if they are stored.
+    /// The final path of the files, if they are stored.
     pub(crate) fn finished(&self) -> Option<&Path> {
         self.folder.as_ref().map(RunFolder::finished)
     }
@@ -254,7 +254,7 @@ impl Keeper {
         self.has_cell(name, is_kept);
     }
 
-    /// The same, compressed.
+    /// Stores the record of a finished cell, compressed.
     pub(crate) fn keep_packed_cell<T: Serialize>(&mut self, name: &str, run: &T) {
         let is_kept = self.write(|folder| folder.keep_packed(name, run));
         self.has_cell(name, is_kept);
@@ -278,13 +278,13 @@ impl Keeper {
         });
     }
 
-    /// Whether nobody would miss this folder.
+    /// Whether the folder has nothing worth keeping.
     fn is_empty(&self) -> bool {
         self.manifest.cells.is_empty() && !self.resumed && !self.has_undo && !self.stays
     }
 
-    /// Writes to the folder, if there is one; whether that was done. Where it fails the folder is
-    /// given up, and removed if nothing would be missed.
+    /// Writes to the folder, if there is one; returns whether it did. After a failure the folder is
+    /// given up, and removed if it has nothing worth keeping.
     fn write(&mut self, write: impl FnOnce(&mut RunFolder) -> std::io::Result<()>) -> bool {
         let Some(Err(error)) = self.folder.as_mut().map(write) else {
             return self.folder.is_some();
@@ -301,7 +301,7 @@ impl Keeper {
         false
     }
 
-    /// Says where there was no writing, and what is left there.
+    /// Reports a failed write, and where earlier results are.
     fn not_written(&self, folder: &Path, error: &std::io::Error, is_empty: bool) {
         let place = folder.parent().unwrap_or(folder).display();
         let left = match is_empty {

@@ -11,13 +11,13 @@ use rustix::time::Timespec;
 
 use super::watchdog;
 
-/// How long a key may take to be seen, ns.
+/// Maximum time until the thread sees that it must end, ns.
 const LOOK_NS: i64 = 200_000_000;
 
-/// How the terminal was before, as long as it is changed.
+/// Original settings of the terminal, while they are changed.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 
-/// Listens until it is dropped.
+/// Listens for keys until dropped.
 #[derive(Debug)]
 pub(super) struct Keys {
     over: Arc<AtomicBool>,
@@ -25,7 +25,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// `None` where nobody can press a key: no terminal, or not in the foreground.
+    /// Starts listening; `None` without a terminal, or if not in the foreground.
     pub(super) fn listen() -> Option<Keys> {
         let is_screen = stdin().is_terminal() && stderr().is_terminal();
         if !is_screen || !is_in_foreground() {
@@ -34,7 +34,7 @@ impl Keys {
         before_panic(restore);
         let before = tcgetattr(stdin()).ok()?;
         let mut changed = before.clone();
-        // Signals stay as they are, and so does output.
+        // Signal keys and output processing stay enabled.
         changed.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
         *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
         tcsetattr(stdin(), OptionalActions::Now, &changed).ok()?;
@@ -55,8 +55,8 @@ impl Drop for Keys {
     }
 }
 
-/// Gives the terminal back before the message of a panic, which ends the process before anything is
-/// dropped.
+/// Calls `give_back`, which restores the terminal, before a panic is reported: it ends the process
+/// without running destructors.
 pub(super) fn before_panic(give_back: fn()) {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -65,7 +65,7 @@ pub(super) fn before_panic(give_back: fn()) {
     }));
 }
 
-/// Puts the terminal back as it was.
+/// Restores the original settings of the terminal.
 pub(super) fn restore() {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before.filter(|_| is_in_foreground()) {
@@ -73,19 +73,19 @@ pub(super) fn restore() {
     }
 }
 
-/// The state of the terminal, for who outlives a process that may change it.
+/// The terminal settings, for a process that outlives one that may change them.
 pub(super) fn state() -> Option<Termios> {
     tcgetattr(stdin()).ok().filter(|_| is_in_foreground())
 }
 
-/// Puts the terminal back into this state.
+/// Restores these terminal settings.
 pub(super) fn put_back(state: Option<&Termios>) {
     if let Some(state) = state.filter(|_| is_in_foreground()) {
         let _ = tcsetattr(stdin(), OptionalActions::Now, state);
     }
 }
 
-/// Who is not in the foreground is stopped when it touches the terminal.
+/// Whether this process is in the foreground; others are stopped if they touch the terminal.
 fn is_in_foreground() -> bool {
     tcgetpgrp(stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
 }
@@ -106,7 +106,7 @@ fn read(over: &AtomicBool) {
                 return;
             }
             Ok(1) => {}
-            // The terminal has gone away.
+            // The terminal is gone.
             _ => return,
         }
     }

@@ -1,4 +1,4 @@
-//! Writing what a command reads: the data of a test file, before anything is measured.
+//! Layout: writes the test file that a command reads, before any measurement.
 
 use super::exit::{Exit, Failure, environment, wrong};
 use super::progress::Progress;
@@ -8,8 +8,8 @@ use iosonde_model::record::run::Outcome;
 use iosonde_model::spec::{Workload, catalogue};
 use iosonde_model::units::bytes;
 
-/// The plan that lays out these of the targets, which are of equal size; all of them where none is
-/// named. It is a plan like any other: one pass of sequential writes, then an fsync.
+/// The plan that lays out these targets, all of one size, or every target if none is given: one
+/// pass of sequential writes, then an fsync.
 pub(super) fn plan(setting: &Setting, targets: &[u16], engine: Engine) -> Result<Plan, Failure> {
     let first = targets.first().copied().unwrap_or(0);
     let mut workload = workload(setting.targets[usize::from(first)].bytes, &engine)?;
@@ -26,8 +26,8 @@ pub(super) fn plan(setting: &Setting, targets: &[u16], engine: Engine) -> Result
     Ok(resolve(&workload, &setting)?)
 }
 
-/// What writes a target of this size in full: one smaller than a layout block, or no multiple of
-/// it, in smaller pieces; with one request in flight where the engine keeps no more.
+/// The workload that writes a target of this size in full. The block is halved until it divides the
+/// size. A synchronous engine keeps one request in flight.
 fn workload(bytes: u64, engine: &Engine) -> Result<Workload, Failure> {
     let mut workload = catalogue::workload("layout").map_err(wrong)?;
     if engine.kind.is_synchronous() {
@@ -39,7 +39,7 @@ fn workload(bytes: u64, engine: &Engine) -> Result<Workload, Failure> {
     Ok(workload)
 }
 
-/// Carries out the plan that writes it, with its progress; gives the signal that ended it, if any.
+/// Runs the layout plan with progress; returns the signal that ended it, if any.
 pub(super) fn lay_out(
     layout: &Plan,
     context: &RunContext,
@@ -57,7 +57,7 @@ pub(super) fn lay_out(
     }
 }
 
-/// The same where nothing else was done before it: a signal ends the command.
+/// Like [`lay_out`], as the first step of a command: a signal ends the command.
 pub(super) fn lay_out_first(
     layout: &Plan,
     context: &RunContext,

@@ -1,4 +1,4 @@
-//! Rates and latencies of the roles of a run now, and over the last minute.
+//! Current rates and latencies of the roles of a run, and rates over the last minute.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,10 @@ use iosonde_report::clean::clean;
 /// Seconds of the sparkline.
 const SECONDS: usize = 60;
 const SECOND_NS: u64 = 1_000_000_000;
-/// Before this there is nothing to show.
+/// Time from the start before which nothing is shown, ns.
 const FIRST_NS: u64 = 200_000_000;
 const SHADES: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// One role.
 #[derive(Debug, Default)]
 struct RoleView {
     /// The newest counts, and those of the last update of the figures.
@@ -25,11 +24,11 @@ struct RoleView {
     iops: f64,
     bytes_per_s: f64,
     quantiles: [Option<u64>; 2],
-    /// Rates of the last seconds.
+    /// Rates of the last minute, one per second.
     rates: VecDeque<f64>,
 }
 
-/// A count of `now` less that of `before`, per second.
+/// Increase of a count from `before` to `now`, per second.
 fn rate(before: &RoleCounts, now: &RoleCounts, count: impl Fn(&RoleCounts) -> u64) -> f64 {
     let span_ns = now.counted_ns.saturating_sub(before.counted_ns).max(1);
     count(now).saturating_sub(count(before)) as f64 * 1e9 / span_ns as f64
@@ -74,16 +73,16 @@ impl RoleView {
     }
 }
 
-/// All roles of the run at hand.
+/// All roles of the current run.
 #[derive(Debug, Default)]
 pub(super) struct Live {
     roles: Vec<RoleView>,
 }
 
 impl Live {
-    /// New counts, this long after the start.
+    /// Takes new counts, this long after the start.
     pub(super) fn moved(&mut self, roles: &[RoleCounts], elapsed_ns: u64) {
-        // Jobs show their counts ten times a second.
+        // Jobs publish their counts ten times a second.
         if roles.is_empty() || elapsed_ns < FIRST_NS {
             return;
         }
@@ -95,18 +94,18 @@ impl Live {
         }
     }
 
-    /// Takes the figures of the time since the last update.
+    /// Computes the figures since the last update.
     pub(super) fn update(&mut self) {
         self.roles.iter_mut().for_each(RoleView::update);
     }
 
-    /// The figures of all roles together, with the percentiles of the last full interval; none
-    /// before there are counts.
+    /// The figures of all roles together, with the percentiles of the last full interval; `None`
+    /// before the first counts.
     pub(super) fn figures(&self) -> Option<Vec<String>> {
         let quantiles = match self.roles.as_slice() {
             [] => return None,
             [one] => one.quantiles,
-            // Of several roles the largest median says nothing: only the tail is of all.
+            // Of several roles only the largest p99 is shown: the largest median would say nothing.
             several => [None, several.iter().filter_map(|role| role.quantiles[1]).max()],
         };
         let all = RoleView {
@@ -118,7 +117,7 @@ impl Live {
         Some(all.figures())
     }
 
-    /// The last minute of each role as a sparkline, with its figures if it is one of several.
+    /// The last minute of each role as a sparkline; with several roles, each with its figures.
     pub(super) fn lines(&self) -> Vec<String> {
         let minute = |role: &RoleView| sparkline(&role.rates.iter().copied().collect::<Vec<_>>());
         let line = |role: &RoleView| {

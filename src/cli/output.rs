@@ -56,7 +56,7 @@ impl OutputFormat {
         }
     }
 
-    /// Where a document of this format stands among those of one command: fio's order.
+    /// Position of this format among the documents of one command: fio's order.
     pub(crate) fn turn(self) -> u8 {
         match self {
             OutputFormat::Terse | OutputFormat::TerseFive => 0,
@@ -72,12 +72,12 @@ impl OutputFormat {
         OutputFormat::from_str(word, false).unwrap_or_default()
     }
 
-    /// For a verb whose help lists text and JSON only: the other formats get their own error.
+    /// A parser for verbs whose help lists text and JSON only; other formats get their own error.
     pub(crate) fn text_or_json() -> impl TypedValueParser<Value = OutputFormat> {
         OutputFormat::listed(&[OutputFormat::Normal, OutputFormat::Json])
     }
 
-    /// For a verb that measures runs, but whose plan is not one fio job file.
+    /// A parser for verbs that measure runs, but whose plan is not one fio job file.
     pub(crate) fn of_runs() -> impl TypedValueParser<Value = OutputFormat> {
         let all = OutputFormat::value_variants();
         let runs: Vec<OutputFormat> =
@@ -93,12 +93,12 @@ impl OutputFormat {
         PossibleValuesParser::new(values).try_map(|word| OutputFormat::from_str(&word, false))
     }
 
-    /// A result format cannot represent a plan.
+    /// Refuses a format that cannot represent a plan.
     pub(crate) fn supports_plans(self) -> Result<(), Failure> {
         if self == OutputFormat::FioJob { Ok(()) } else { self.supports("--dry-run") }
     }
 
-    /// A format that represents only results cannot represent `what`, such as a dry run.
+    /// Refuses a format that represents only results, and not `what`, such as a dry run.
     pub(crate) fn supports(self, what: &str) -> Result<(), Failure> {
         if matches!(self, OutputFormat::Normal | OutputFormat::Json) {
             return Ok(());
@@ -107,34 +107,34 @@ impl OutputFormat {
     }
 }
 
-/// Whether this program makes PNG.
+/// Checks that this program can write PNG.
 ///
 /// # Errors
-/// If it was built without it.
+/// If it was built without PNG.
 pub(crate) fn has_png() -> Result<(), Failure> {
     let missing = "--png: this program was built without PNG; without --png there is SVG";
     if cfg!(feature = "png") { Ok(()) } else { Err(wrong(missing)) }
 }
 
-/// Remarks that would stand within a document, because stderr goes where stdout does
-/// (`2>&1 | jq`); `None` while they go to stderr.
+/// Remarks held back from the middle of a document where stderr and stdout are one stream (`2>&1
+/// jq`); `None` while remarks go to stderr.
 static HELD_BACK: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
-/// Whether anything was put on stdout.
+/// Whether anything was written to stdout.
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// The two streams.
+/// The output of a command: the result, and failures on stderr.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     format: OutputFormat,
     closed: bool,
     /// The result could not be written to stdout, for a reason other than a closed pipe.
     lost: bool,
-    /// The file that takes the place of stdout, and what it will hold.
+    /// The file that replaces stdout, and its content so far.
     file: Option<(PathBuf, String)>,
-    /// Formats of which the document is written besides.
+    /// Further formats in which the document is written.
     more: Vec<OutputFormat>,
-    /// Text for people that waits for the documents, which come first, as in fio.
+    /// Text held until the documents are written, which come first, as in fio.
     waiting: String,
 }
 
@@ -143,10 +143,10 @@ impl Output {
         Output { format, ..Output::default() }
     }
 
-    /// To a file instead of stdout, if one is given; of files that exist only an earlier result is
-    /// replaced.
+    /// Output to a file instead of stdout, if one is given. An existing file is replaced only if it
+    /// is an earlier result.
     pub(crate) fn to(format: OutputFormat, path: Option<&Path>) -> Result<Output, Failure> {
-        // A pipe is opened once: fio's scripts name this program's own stdout.
+        // stdout by name is not opened again, as it may be a pipe: scripts for fio name it.
         let own = [Path::new("/dev/stdout"), Path::new("/dev/fd/1"), Path::new("/proc/self/fd/1")];
         let Some(path) = path.filter(|path| !own.contains(path)) else {
             return Ok(Output::new(format));
@@ -157,7 +157,7 @@ impl Output {
         Ok(Output { file: Some((path.into(), String::new())), ..Output::new(format) })
     }
 
-    /// Besides, the document in these formats.
+    /// Writes the document in these formats too.
     pub(crate) fn also(mut self, more: &[OutputFormat]) -> Output {
         self.more = more.to_vec();
         self
@@ -171,7 +171,7 @@ impl Output {
         self.format == OutputFormat::Json
     }
 
-    /// Text for people; nothing in a format for programs.
+    /// Prints text, if that is the format.
     pub(crate) fn text(&mut self, text: &str) {
         if self.format == OutputFormat::Normal {
             let text = shown(text);
@@ -186,14 +186,14 @@ impl Output {
         }
     }
 
-    /// The text of a file, line by line as it is: a program may read it, too.
+    /// Prints the text of a file unchanged, if text is the format: a program may read it.
     pub(crate) fn file(&mut self, text: &str) {
         if self.format == OutputFormat::Normal {
             self.write(text);
         }
     }
 
-    /// The one document in each of the formats; nothing for people but what has waited for it.
+    /// Writes the document in each of the formats, then the text held for it.
     pub(crate) fn document(&mut self, document: &Document<'_>) {
         let formats: Vec<OutputFormat> = self.more.drain(..).chain([self.format]).collect();
         for format in &formats {
@@ -234,7 +234,7 @@ impl Output {
         self.write(&text);
     }
 
-    /// fio's formats cannot represent a run whose consistency checks failed.
+    /// Reports runs left out by fio's formats: their consistency checks failed.
     fn print_left_out(&self, document: &Document<'_>) {
         for (run, _) in document.cells.iter().filter(|(_, facts)| !facts.consistency.valid()) {
             let name = &run.plan.name;
@@ -242,21 +242,21 @@ impl Output {
         }
     }
 
-    /// A job file, if requested.
+    /// Writes a fio job file, if that is the format.
     pub(crate) fn fio_job(&mut self, text: &str) {
         if self.format == OutputFormat::FioJob {
             self.write(text);
         }
     }
 
-    /// A value of its own shape, under JSON.
+    /// Writes a value that is not a [`Document`], if JSON is the format.
     pub(crate) fn value(&mut self, value: &serde_json::Value) {
         if self.is_json() {
             self.write(&json::json_text(value));
         }
     }
 
-    /// Why there is no result: on stderr, and as a document with JSON.
+    /// Reports a failure: on stderr, and as a document in a format for programs.
     pub(crate) fn failure(&mut self, verb: &str, failure: &Failure) {
         let hint = failure.hint.as_deref();
         self.document(&Document {
@@ -271,14 +271,14 @@ impl Output {
         }
     }
 
-    /// The same from the watchdog, while the verb may be anywhere: a document that has begun is not
-    /// followed by another.
+    /// Reports a failure from the watchdog, which interrupts the verb anywhere: if the verb has
+    /// begun a document, no other follows.
     pub(crate) fn last_words(&mut self, verb: &str, failure: &Failure) {
         self.closed = HAS_BEGUN.load(Ordering::Relaxed);
         self.failure(verb, failure);
     }
 
-    /// This end, or a failure if the result did not reach stdout.
+    /// Writes the file, if any. Returns `exit`, or a failure if the result was not written.
     pub(crate) fn end(&self, exit: Exit) -> Exit {
         if let Some((path, text)) = &self.file
             && let Err(error) = match export::is_stream(path) {
@@ -312,8 +312,8 @@ impl Output {
     }
 }
 
-/// Writes to stdout, unless it was closed when the program was started: then `/dev/null` stands in
-/// its place.
+/// Writes to stdout. Fails if it was closed when the program was started, since `/dev/null` has
+/// replaced it.
 pub(crate) fn to_stdout(text: &str) -> io::Result<()> {
     stdout_is_open()?;
     let mut stdout = io::stdout().lock();
@@ -328,7 +328,7 @@ pub(crate) fn stdout_is_open() -> io::Result<()> {
     }
 }
 
-/// Whether a file begins as a result of this program does.
+/// Whether a file begins like a result of this program.
 fn is_result(start: &str) -> bool {
     let json = start.starts_with('{')
         && ["\"fio version\"", "\"schema\""].iter().any(|key| start.contains(key));
@@ -339,7 +339,7 @@ fn is_result(start: &str) -> bool {
     json || is_text || texts.iter().any(|text| start.starts_with(text))
 }
 
-/// From now on no remark stands within the document of a format of fio's. Whether one would have.
+/// Holds remarks back if they would appear within a document of a fio format; returns whether.
 pub(crate) fn hold_remarks_back(format: OutputFormat, path: Option<&Path>) -> bool {
     let is_fios = !matches!(format, OutputFormat::Normal | OutputFormat::Json);
     let holds = is_fios && path.is_none() && screen::is_one_stream();
@@ -349,8 +349,8 @@ pub(crate) fn hold_remarks_back(format: OutputFormat, path: Option<&Path>) -> bo
     holds
 }
 
-/// Text as a terminal shows it, whatever the strings in it hold: all but our own line breaks is
-/// escaped.
+/// Text that is safe to print: everything but our own line breaks is escaped, whatever strings it
+/// contains.
 fn shown(text: &str) -> String {
     static GIVEN: OnceLock<Vec<String>> = OnceLock::new();
     let mut text = Cow::from(text);
@@ -362,7 +362,7 @@ fn shown(text: &str) -> String {
     text.split('\n').map(clean).collect::<Vec<_>>().join("\n")
 }
 
-/// Names of files on the command line that hold line breaks, which are none of ours.
+/// File names on the command line that contain line breaks, which are not our own.
 fn names_with_breaks(words: impl Iterator<Item = OsString>) -> Vec<String> {
     let words = words.map(|word| word.to_string_lossy().into_owned());
     let names = words.flat_map(|word| word.split('/').map(str::to_owned).collect::<Vec<_>>());
@@ -370,7 +370,7 @@ fn names_with_breaks(words: impl Iterator<Item = OsString>) -> Vec<String> {
     names.filter(has_break).map(|name| name.trim().to_owned()).collect()
 }
 
-/// A line on stderr. Foreign strings in it are escaped.
+/// Prints a line on stderr, with foreign strings escaped.
 pub(crate) fn note(line: &str) {
     let is_remark = ["note: ", "results stored in "].iter().any(|begin| line.starts_with(begin));
     if is_remark

@@ -22,7 +22,7 @@ use iosonde_report::{hlog, prometheus, series};
 
 /// Default width of an interval, ns.
 const WIDTH_NS: u64 = 1_000_000_000;
-/// Counters are recorded in intervals of this width, of which others are multiples, ns.
+/// Width of the recorded intervals, ns; other widths are multiples of it.
 const FINEST_NS: u64 = 10_000_000;
 
 /// Files that any measurement can write.
@@ -170,7 +170,7 @@ impl Outputs {
         }
     }
 
-    /// The progress of the command, and its live figures in the file for them.
+    /// The progress of the command, with live figures in the Prometheus file.
     pub(crate) fn progress(&self, verb: &'static str, interval_ns: u64, form: Form) -> Progress {
         let gauge = self.prometheus.clone().map(|path| Gauge::new(path, verb));
         Progress::new(verb, interval_ns, form, gauge)
@@ -189,7 +189,7 @@ impl Outputs {
         all
     }
 
-    /// A long run may not have intervals as narrow as requested.
+    /// Warns about intervals that are wider than requested, as a long run may have.
     fn warn_width(&self, run: &Run) {
         let kept_ns = intervals::common_width_ns(&intervals::all_jobs(run), self.width_ns);
         if kept_ns > self.width_ns {
@@ -304,7 +304,7 @@ impl Gauge {
 }
 
 impl Drop for Gauge {
-    /// A failed command is no longer running.
+    /// Marks a failed command as ended.
     fn drop(&mut self) {
         if self.live {
             let exit_code = Exit::Environment.code();

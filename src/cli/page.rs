@@ -1,4 +1,4 @@
-//! A result as a page in a file of the user's: `--page FILE`.
+//! Writes a result as a page to a file of the user: `--page FILE`.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use iosonde_report::chart::ChartError;
 use iosonde_report::html::html;
 use iosonde_report::report::Report;
 
-/// Writes it, in place of an earlier page of iosonde alone; an end by the environment if that
-/// cannot be done, which is reported.
+/// Writes the page; of existing files, only an earlier page of iosonde is replaced. A failure is
+/// reported, and gives [`Exit::Environment`].
 pub(crate) fn write(path: &Path, report: Result<Report, ChartError>) -> Exit {
     let is_page = |start: &str| start.starts_with("<!doctype html>") && start.contains("iosonde");
     let page = report.and_then(|report| html(&report));

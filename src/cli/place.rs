@@ -27,12 +27,12 @@ pub(crate) struct Place {
     pub(crate) host: HostFacts,
     pub(crate) clock: Clock,
     pub(crate) signal: Arc<AtomicUsize>,
-    /// Who carries out the same command on other hosts.
+    /// The connection to the other hosts that run the same command.
     agent: Option<Arc<Agent>>,
 }
 
 impl Place {
-    /// Looks around; from now on the verb ends by itself when a signal asks for it.
+    /// Collects the facts. From now on the verb must end by itself after a signal.
     pub(crate) fn find() -> Result<Place, Failure> {
         let signal = watchdog::heed();
         let root = Root::system();
@@ -42,16 +42,15 @@ impl Place {
         Ok(Place { root, host, clock, signal, agent })
     }
 
-    /// Waits until the same command may go on to its first write on every host, if there are
-    /// others.
+    /// With other hosts: waits until the command may begin to write on all of them.
     ///
     /// # Errors
-    /// If another host cannot take part, or a signal asks for an end.
+    /// If another host cannot take part, or after a signal.
     pub(crate) fn admit(&self, targets: &[Held], writes: bool) -> Result<(), Failure> {
         self.agent.as_ref().map_or(Ok(()), |agent| agent.admit(&self.root, targets, writes))
     }
 
-    /// The same for targets that are opened later.
+    /// Like [`Place::admit`], for targets that are opened later.
     ///
     /// # Errors
     /// As [`Place::admit`].
@@ -59,12 +58,12 @@ impl Place {
         self.agent.as_ref().map_or(Ok(()), |agent| agent.admit_named(targets))
     }
 
-    /// Whether the same command is carried out on other hosts.
+    /// Whether the same command runs on other hosts.
     pub(crate) fn has_peers(&self) -> bool {
         self.agent.is_some()
     }
 
-    /// The same context with every run beginning at the same time on all hosts.
+    /// The context with every run starting at the same time on all hosts.
     pub(crate) fn together(&self, context: RunContext) -> RunContext {
         let peers = self.agent.clone().map(|agent| agent as Arc<dyn Peers>);
         RunContext { peers, ..context }
@@ -84,7 +83,7 @@ impl Place {
         }
     }
 
-    /// Threads that stand for one per CPU: allowed CPUs within the cgroup's quota, at most 64.
+    /// Number of CPUs to scale to: allowed CPUs within the cgroup's quota, at most 64.
     pub(crate) fn cpus(&self) -> u32 {
         self.host.cpus_allowed.or(self.host.cpus_online).unwrap_or(1).clamp(1, 64)
     }
@@ -94,8 +93,7 @@ impl Place {
         self.host.memory_available_bytes.map_or(256 << 20, |bytes| bytes / 4)
     }
 
-    /// The setting in which the whole of these targets is used, with one request in flight, and
-    /// nothing is asked besides.
+    /// The default setting: all of these targets, one request in flight, no further options.
     pub(crate) fn setting(&self, engine: Engine, targets: Vec<Target>, seed: u64) -> Setting {
         Setting {
             engine,
@@ -117,13 +115,13 @@ impl Place {
         signal_in(&self.signal)
     }
 
-    /// How the command ends then.
+    /// The end by that signal, or `Exit::Done`.
     pub(crate) fn end(&self) -> Exit {
         self.interrupted().map_or(Exit::Done, Exit::Signal)
     }
 }
 
-/// Checks that a region lies within a target of so many bytes.
+/// Checks that a region lies within a target of `available` bytes.
 pub(crate) fn contains(available: u64, start: u64, end: u64, what: &str) -> Result<(), Failure> {
     let has = bytes::exact(available);
     if available == 0 {
@@ -140,7 +138,7 @@ pub(crate) fn contains(available: u64, start: u64, end: u64, what: &str) -> Resu
     Ok(())
 }
 
-/// How much direct I/O is wanted, by the word of `--direct`.
+/// The direct I/O mode for the value of `--direct`.
 pub(crate) fn direct(word: Option<&str>) -> Direct {
     match word {
         Some("0") => Direct::Never,
@@ -149,7 +147,7 @@ pub(crate) fn direct(word: Option<&str>) -> Direct {
     }
 }
 
-/// The help of `--ioengine` where these are possible.
+/// The help of `--ioengine` with these engines.
 pub(crate) fn engine_help(engines: impl Iterator<Item = EngineKind>) -> String {
     format!(
         "{}; `iosonde run --enghelp` says what each is for [default: virtio-blk-vhost-user if the \
@@ -158,7 +156,7 @@ pub(crate) fn engine_help(engines: impl Iterator<Item = EngineKind>) -> String {
     )
 }
 
-/// The engine for these targets where none is named: a socket is taken for a vhost-user server's.
+/// The default engine for these targets. A socket is taken for that of a vhost-user server.
 pub(crate) fn engine_for(targets: &[impl AsRef<Path>]) -> Engine {
     let is_socket = |facts: std::fs::Metadata| facts.file_type().is_socket();
     match targets.iter().any(|path| path.as_ref().metadata().is_ok_and(is_socket)) {
@@ -167,15 +165,14 @@ pub(crate) fn engine_for(targets: &[impl AsRef<Path>]) -> Engine {
     }
 }
 
-/// Says where a symbolic link leads.
+/// Prints the destination of a symbolic link.
 pub(crate) fn print_link(held: &Held) {
     if let Some(leads_to) = &held.leads_to {
         note(&format!("`{}` leads to `{}`", held.path.display(), leads_to.display()));
     }
 }
 
-/// What carries the operations to these targets: the files themselves or, of NVMe generic devices,
-/// their namespaces.
+/// The medium of these targets: the files or, for NVMe generic devices, their namespaces.
 pub(crate) fn medium(all: &[Held]) -> Medium {
     let commanded = |held: &Held| {
         let (namespace, block) = (held.namespace.clone()?, Arc::clone(&held.file));
@@ -187,7 +184,7 @@ pub(crate) fn medium(all: &[Held]) -> Medium {
     }
 }
 
-/// The processor's counter if it is invariant and the kernel itself uses it.
+/// The TSC if it is invariant and the kernel itself uses it, otherwise CLOCK_MONOTONIC.
 fn clock(host: &HostFacts) -> Clock {
     if host.invariant_tsc == Some(true) && host.clocksource.as_deref() == Some("tsc") {
         Clock::tsc()
@@ -211,7 +208,7 @@ pub(crate) fn default_engine() -> Engine {
     Engine { chosen_because, ..Engine::of(kind) }
 }
 
-/// Says why another engine than the usual one was chosen, if so.
+/// Warns if another engine than the usual one was chosen, with the reason.
 pub(crate) fn warn_about(engine: &Engine) {
     if !engine.chosen_because.is_empty() {
         note(&format!("warning: {}", engine.chosen_because));
