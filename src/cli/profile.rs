@@ -116,7 +116,6 @@ pub(crate) struct ProfileArgs {
     command: Vec<OsString>,
 }
 
-/// Runs the command.
 pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Failure> {
     let mut requested = request::requested(args).map_err(unprofiled)?;
     let beside = args.against.as_deref().map(Beside::at).transpose().map_err(unprofiled)?;
@@ -150,7 +149,7 @@ pub(super) fn profile(args: &ProfileArgs, words: &[String]) -> Result<Exit, Fail
     Ok(if is_reported || exit.code() != 0 { exit } else { Exit::Unprofiled })
 }
 
-/// What a live view is of; `None` for the whole machine.
+/// The subject of a live view; `None` for the whole machine.
 fn subject_of(args: &ProfileArgs) -> Option<String> {
     let cgroup = args.cgroup.as_ref().map(|path| format!("cgroup {}", path.display()));
     let process = || args.pid.map(|pid| format!("process {pid}"));
@@ -194,7 +193,7 @@ fn print(
     is_kept && against.is_none_or(|against| against.is_ok())
 }
 
-/// What would be profiled.
+/// Describes what would be profiled.
 fn rehearsal(source: &Source, disks: &[String]) -> String {
     let how = match source.method {
         Method::Tracepoints => {
@@ -252,7 +251,7 @@ impl From<WatchError> for Failure {
     }
 }
 
-/// Whatever keeps a command from being profiled has an exit code that commands do not use.
+/// Gives a failure to profile the exit code that commands do not use.
 fn unprofiled(failure: Failure) -> Failure {
     Failure { exit: Exit::Unprofiled, ..failure }
 }
@@ -265,7 +264,7 @@ pub(super) fn misused(error: &clap::Error, words: &[String]) -> Failure {
     unprofiled(Failure { hint, ..Failure::usage(error) })
 }
 
-/// Whether a word that is no option stands where only options may stand.
+/// Whether clap found a word that is not an option where only options are allowed.
 fn begins_command(error: &clap::Error) -> bool {
     let word = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => word,

@@ -19,10 +19,10 @@ use iosonde_report::json::Document;
 use iosonde_report::progress::{Pace, progress_line};
 use iosonde_report::wrapped;
 
-/// A terminal is updated more often than a log.
+/// Maximum interval of updates on a terminal, ns; a log has fewer.
 const TERMINAL_NS: u64 = 250_000_000;
 
-/// Points of a stage up to which each has a bar.
+/// Maximum number of points that have a bar each.
 const MOST_BARS: usize = 12;
 /// Longest bar, columns.
 const BAR: usize = 30;
@@ -34,7 +34,7 @@ pub(super) fn screen() -> ProgressBar {
     bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
-/// The last update, and when the next is due.
+/// The last update.
 #[derive(Debug, Default)]
 struct Pacer {
     reported_ns: u64,
@@ -43,7 +43,7 @@ struct Pacer {
 }
 
 impl Pacer {
-    /// The rate since the last update, if one is due.
+    /// The rate since the last update, if the next is due.
     fn due(&mut self, moved: &Moved, pause_ns: u64) -> Option<f64> {
         if moved.elapsed_ns < self.reported_ns.saturating_add(pause_ns) {
             return None;
@@ -64,7 +64,7 @@ pub(crate) struct Progress {
     form: Form,
     /// The lines that are replaced, on a terminal.
     screen: Option<ProgressBar>,
-    /// Columns of the terminal when they were last drawn, and of each of them.
+    /// Columns of the terminal at the last drawing, and of each line drawn.
     drawn: (usize, Vec<usize>),
     interval_ns: u64,
     gauge: Option<Gauge>,
@@ -76,13 +76,13 @@ pub(crate) struct Progress {
     to_come_ns: u64,
     lines: Pacer,
     live: Pacer,
-    /// Rows that stand above the line.
+    /// Rows shown above the progress line.
     rows: Vec<String>,
-    /// Roles of the run at hand.
+    /// Roles of the current run.
     now: Live,
-    /// Points of the stage at hand, in the order of their levels: name, and rate if it is known.
+    /// Points of the current stage, in the order of their levels: name, and rate if known.
     curve: Vec<(String, Option<f64>)>,
-    /// Listens for `q`, while something is shown.
+    /// Listens for `q` while progress is shown.
     keys: Option<Keys>,
 }
 
@@ -106,19 +106,19 @@ impl Progress {
         }
     }
 
-    /// The points that a stage is to have, in the order of their levels.
+    /// Begins a stage with these points, in the order of their levels.
     pub(crate) fn begin_curve(&mut self, names: Vec<String>) {
         self.curve = names.into_iter().map(|name| (name, None)).collect();
     }
 
-    /// A point of the stage has this rate so far.
+    /// Sets the rate of a point so far.
     pub(crate) fn point(&mut self, at: usize, rate: f64) {
         if let Some((_, known)) = self.curve.get_mut(at) {
             *known = Some(rate);
         }
     }
 
-    /// A cell begins.
+    /// Begins a cell.
     pub(crate) fn begin(&mut self, cell: usize, cells: usize, title: &str, to_come_ns: u64) {
         self.cell = cell;
         self.cells = cells;
@@ -135,7 +135,7 @@ impl Progress {
         }
     }
 
-    /// A cell moves on.
+    /// Updates the progress of a cell.
     pub(crate) fn moved(&mut self, moved: &Moved) {
         if self.interval_ns == 0 {
             return;
@@ -160,7 +160,7 @@ impl Progress {
         }
     }
 
-    /// Shows what is being waited for, if the line can be replaced.
+    /// Shows a status line, if the line can be replaced.
     pub(crate) fn print(&mut self, line: &str) {
         if self.screen.is_some() && self.interval_ns > 0 {
             self.show(&clean(line));
@@ -192,8 +192,8 @@ impl Progress {
         self.screen.as_ref().map(|_| error_columns().saturating_sub(1))
     }
 
-    /// The line of the run at hand; what has no room on the terminal is left out, the least
-    /// important first.
+    /// The progress line of the current run. Parts that do not fit on the terminal are left out,
+    /// the least important first.
     fn line(&self, pace: &Pace, room: Option<usize>) -> String {
         let mut start = place_of(pace.cell, pace.cells);
         let rate = || vec![format!("{} IOPS", count::significant_or_whole(pace.iops))];
@@ -229,7 +229,7 @@ impl Progress {
         match &self.screen {
             Some(screen) => {
                 let below = self.curve_lines().into_iter().chain(self.now.lines());
-                // A line that is broken by the terminal could not be replaced.
+                // A line wrapped by the terminal could not be replaced.
                 let room = columns.saturating_sub(1);
                 let rows = wrapped(&self.rows.join("\n"), room);
                 let rows = rows.lines().map(str::to_owned);
@@ -238,7 +238,7 @@ impl Progress {
                 let most = rows_of_screen().saturating_sub(1).max(1);
                 let lines = &lines[lines.len().saturating_sub(most)..];
                 self.drawn = (columns, lines.iter().map(|line| line.chars().count()).collect());
-                // The last one is filled up with spaces.
+                // The last line is padded with spaces.
                 self.drawn.1.pop();
                 self.drawn.1.push(columns);
                 screen.reset();
@@ -249,8 +249,8 @@ impl Progress {
         }
     }
 
-    /// Clears what a terminal of another width has made of the lines: it may have broken them, or
-    /// have joined what was broken.
+    /// Clears the lines after the width of the terminal changed: it may have wrapped or joined
+    /// them.
     fn fit(&mut self, columns: usize) {
         if self.screen.is_none() || columns == self.drawn.0 {
             return;
@@ -273,7 +273,7 @@ impl Progress {
         }
     }
 
-    /// The points of the stage that are known, as bars.
+    /// The known points of the stage as bars; as a sparkline if there are many.
     fn curve_lines(&self) -> Vec<String> {
         let known = self.curve.iter().filter(|(_, rate)| rate.is_some()).count();
         if known == 0 {
@@ -304,7 +304,7 @@ impl Progress {
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
-    /// A cell is done: its row stands above the line until the report is printed.
+    /// Adds the row of a finished cell above the line, until the report is printed.
     pub(crate) fn row(&mut self, row: &str) {
         if self.form != Form::Text || self.interval_ns == 0 {
             return;
@@ -324,7 +324,7 @@ impl Progress {
     }
 }
 
-/// The place of a cell among several.
+/// The position of a cell among several, such as `[2/8] `.
 fn place_of(cell: usize, cells: usize) -> String {
     if cells > 1 { format!("[{}/{cells}] ", cell + 1) } else { String::new() }
 }
@@ -337,7 +337,7 @@ fn cut(line: &str, room: usize) -> String {
     line.chars().take(room.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// Lines of the terminal that stderr is.
+/// Number of rows of the terminal on stderr.
 fn rows_of_screen() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stderr());
     size.map_or(24, |size| usize::from(size.ws_row)).max(2)

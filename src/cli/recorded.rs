@@ -25,11 +25,11 @@ pub(super) enum Record {
 /// Largest size of a record, bytes.
 pub(super) const MAX_BYTES: u64 = 1 << 30;
 
-/// The record that a path means, where it is, and what was altered there and is accepted.
+/// The record at a path, its file, and the accepted alterations.
 ///
 /// # Errors
-/// If it cannot be read, was altered, or is not an iosonde record; begins with what the path was
-/// given for.
+/// If it cannot be read, was altered, or is not an iosonde record. The message begins with `what`,
+/// the purpose of the path.
 pub(super) fn record(
     what: &str,
     path: &Path,
@@ -63,7 +63,7 @@ pub(super) fn record(
     Ok((record, path, altered))
 }
 
-/// The names of some files of a folder, in order.
+/// The names of the files in a folder that satisfy `is`, sorted.
 pub(super) fn names(folder: &Path, is: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -133,7 +133,7 @@ enum Form {
 }
 
 impl Form {
-    /// The same of what has no other forms; `what` says of what.
+    /// The format of a result that has only text and JSON; `what` names it in the error.
     fn text_or_json(self, what: &str) -> Result<OutputFormat, Failure> {
         match self {
             Form::Normal => Ok(OutputFormat::Normal),
@@ -143,13 +143,12 @@ impl Form {
     }
 }
 
-/// The content of the paths.
+/// The results at the given paths.
 enum Given {
     Ours(Box<Kept>),
     Fio(Box<FioResults>),
 }
 
-/// Runs the verb.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     if let Some(word) = &args.explain {
         return explain_metric(word, args.output_format);
@@ -170,7 +169,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     if args.path.is_empty() {
         return kept_results(args);
     }
-    // What is compared by --recheck is what differs.
+    // --recheck compares the checksums itself.
     let mut args = args.clone();
     for path in args.path.iter().filter(|_| !args.recheck) {
         args.altered.extend(args.accept.read(path)?);
@@ -183,7 +182,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     restore::hint(&args.path);
     let ended = present(args);
     if args.recheck && ended.is_err() {
-        // A record that cannot be read may be one that was altered.
+        // If a record cannot be read, its alteration is reported first.
         args.path.iter().try_for_each(|path| args.accept.read(path).map(drop))?;
     }
     ended
@@ -211,7 +210,7 @@ fn present(args: &ReportArgs) -> Result<Exit, Failure> {
     }
 }
 
-/// Lists the results that are kept, or removes old ones.
+/// Lists the stored results, or removes old ones.
 fn kept_results(args: &ReportArgs) -> Result<Exit, Failure> {
     let is_of_a_result = args.recheck
         || args.restore_signatures
@@ -250,7 +249,7 @@ fn explain_metric(word: &str, form: Form) -> Result<Exit, Failure> {
     Ok(output.end(Exit::Done))
 }
 
-/// The content of the paths: one iosonde result, or any number of fio results.
+/// Reads the paths: one iosonde result, or any number of fio results.
 fn given(paths: &[PathBuf]) -> Result<Given, Failure> {
     let mut results = FioResults::default();
     for path in paths {
@@ -318,7 +317,7 @@ fn fio_file(path: &Path, results: &mut FioResults) -> Result<bool, Failure> {
         return Ok(false);
     }
     let text = as_text()?;
-    // Of an iosonde record the schema stands in the first lines.
+    // An iosonde record has its schema in the first lines.
     let may_be = is_fio_json(&text) || !text.contains("\"iosonde.");
     if !may_be {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! The results that are kept: listed, found by short names, removed when there are too many.
+//! Stored results: listed, found by short names, removed if there are too many.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use iosonde_report::{Rule, table};
 /// Largest manifest that is read, bytes.
 const MAX_MANIFEST: u64 = 1 << 20;
 
-/// Most earlier checks or runs that one is compared with.
+/// Maximum number of earlier checks or runs to compare with.
 const MAX_EARLIER: usize = 100;
 
-/// A kept result.
+/// A stored result.
 #[derive(Debug)]
 pub(crate) struct KeptResult {
     pub(crate) path: PathBuf,
@@ -36,7 +36,7 @@ pub(crate) struct KeptResult {
 impl KeptResult {
     fn at(path: PathBuf) -> Option<KeptResult> {
         let name = path.file_name()?.to_str()?.to_owned();
-        // A link leads to what may not be ours.
+        // A link may lead to a folder that is not ours.
         if !path.symlink_metadata().ok()?.is_dir() {
             return None;
         }
@@ -50,7 +50,7 @@ impl KeptResult {
         files.filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum()
     }
 
-    /// Its short name, when it began, what was measured and on what, and what came out.
+    /// A row of the list: short name, start, command, directory, verdict.
     fn row(&self, back: usize) -> Vec<String> {
         let outcome = match self.manifest.complete {
             _ if self.manifest.verdict.is_empty() => "not finished",
@@ -66,10 +66,10 @@ impl KeptResult {
     }
 }
 
-/// Columns of the list of results, all on the left.
+/// Columns of the list of results, all left-aligned.
 const COLUMNS: [&str; 5] = ["Name", "Began (UTC)", "Command", "In", "Verdict"];
 
-/// All kept results, the oldest first.
+/// All stored results, the oldest first.
 pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut results: Vec<KeptResult> =
@@ -80,8 +80,8 @@ pub(crate) fn all(directory: &Path) -> Vec<KeptResult> {
     results
 }
 
-/// Keeps the rates of a check or run beside its records, and says how they compare with those of
-/// earlier ones that are kept in the same place.
+/// Stores the rates of a check or run with its records, and describes how they compare with those
+/// of earlier ones in the same directory.
 pub(crate) fn against_earlier(keeper: &mut Keeper, verb: &str, now: &Summary) -> Option<String> {
     let earlier =
         keeper.path().and_then(Path::parent).map(|directory| earlier(directory, verb, u64::MAX));
@@ -89,8 +89,8 @@ pub(crate) fn against_earlier(keeper: &mut Keeper, verb: &str, now: &Summary) ->
     history::against_earlier(now, &earlier.unwrap_or_default(), verb)
 }
 
-/// The same of a kept check or run, from those that are kept beside it and began before it; with
-/// a reference of its own it was not compared with them.
+/// Compares a stored check or run with earlier ones in its directory. `None` if it has a reference:
+/// then it was not compared with them.
 pub(crate) fn kept_against_earlier(folder: &Path) -> Option<String> {
     let kept = KeptResult::at(fs::canonicalize(folder).ok()?)?;
     let Manifest { verb, command, started_unix_ns, .. } = &kept.manifest;
@@ -101,8 +101,8 @@ pub(crate) fn kept_against_earlier(folder: &Path) -> Option<String> {
     history::against_earlier(&summary(&kept)?, &earlier, verb)
 }
 
-/// What finished checks or runs in a directory measured that began before `until_ns` (1970), the
-/// newest ones.
+/// Summaries of finished checks or runs in a directory that began before `until_ns` (since 1970),
+/// newest first.
 fn earlier(directory: &Path, verb: &str, until_ns: u64) -> Vec<Summary> {
     let is_like = |result: &KeptResult| {
         result.manifest.verb == verb
@@ -118,23 +118,23 @@ fn summary(result: &KeptResult) -> Option<Summary> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Reads an argument that names a result.
+/// A parser for arguments that name a result.
 pub(crate) fn parser() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|word| named(Path::new(&word)))
 }
 
-/// What a command that was killed leaves of this folder, whose name was printed.
+/// The folder that remains if the command of this folder was killed: NAME.partial.
 fn partial(folder: &Path) -> PathBuf {
     let mut name = folder.file_name().unwrap_or_default().to_owned();
     name.push(".partial");
     folder.with_file_name(name)
 }
 
-/// The folder that a word means: itself if it exists, or what a command that was killed left of
-/// it; `last`, `last~2`, or the beginning of the name of one kept result.
+/// The folder that a word names: an existing path, or the .partial folder of a killed command;
+/// `last`, `last~2`, or the beginning of the name of a stored result.
 ///
 /// # Errors
-/// If it means several, or is `last` and there are not so many.
+/// If several results match, or there are too few for `last~N`.
 fn named(word: &Path) -> Result<PathBuf, String> {
     let partial = partial(word);
     if !word.exists() && partial.exists() {
@@ -173,10 +173,10 @@ fn named(word: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// What is kept, as text.
+/// The list of stored results, as text.
 ///
 /// # Errors
-/// If the file of settings, which has the limit, is not understood.
+/// If the configuration file, which has the limit, is invalid.
 pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
     let results = all(directory);
     let rows: Vec<Vec<String>> =
@@ -209,7 +209,7 @@ pub(crate) fn list(directory: &Path) -> Result<String, Failure> {
     Ok(out)
 }
 
-/// The table of these rows; nothing for none.
+/// The table of these rows; empty without rows.
 fn listed(rows: &[Vec<String>]) -> String {
     match rows {
         [] => String::new(),
@@ -227,7 +227,7 @@ fn counted(results: usize) -> String {
     }
 }
 
-/// Removes all but the newest results, or says which; what a command still writes is left alone.
+/// Removes (or lists) all but the newest results; unfinished ones and saved device content stay.
 ///
 /// # Errors
 /// If one cannot be removed.

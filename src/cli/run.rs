@@ -1,4 +1,4 @@
-//! `iosonde run`: what does exactly this load do?
+//! `iosonde run`: measures a single load.
 
 mod data;
 mod device;
@@ -171,13 +171,13 @@ enum Switch {
     On,
 }
 
-/// Whether it is there and not off.
+/// Whether a switch is given and on.
 fn switched(switch: Option<Switch>) -> bool {
     switch == Some(Switch::On)
 }
 
 impl RunArgs {
-    /// What to carry out on many hosts.
+    /// The command for many hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         Command {
             output: self.run.output.as_deref(),
@@ -187,7 +187,6 @@ impl RunArgs {
     }
 }
 
-/// Runs the verb.
 pub(super) fn run(
     args: &RunArgs,
     fio: Option<&FioLine>,
@@ -324,14 +323,14 @@ fn setting(
         warmup_ns: requested.warmup_ns,
         stop: requested.stop,
         on_error: if args.run.continue_on_error { OnError::Continue } else { OnError::Stop },
-        // An endless device has nothing to make durable, and refuses the call.
+        // An endless device has nothing to make durable, and refuses fsync.
         final_sync: resolved.durable,
         ..place.setting(requested.engine.clone(), resolved.targets.clone(), seed)
     }
 }
 
-/// Requests in flight per job where no number is given: those of the row of `check`, if the
-/// workload is one, and the engine allows it.
+/// Default requests in flight per job: those of the row of `check` if the workload is one and the
+/// engine is asynchronous, else 1.
 fn usual_depth(args: &RunArgs, engine: &Engine) -> u32 {
     let name = args.file.as_ref().map(|file| file.to_string_lossy());
     let depth = name.and_then(|name| catalogue::depth_in_check(&name));
@@ -356,7 +355,7 @@ pub(super) fn execute_alone(
     Ok(run)
 }
 
-/// Judges and prints runs that are kept, and gives the exit code that follows.
+/// Judges and prints stored runs, and returns the exit code.
 fn conclude(ending: Ending<'_>, sinks: (Output, Outputs, Progress), mut keeper: Keeper) -> Exit {
     let cells = ending.cells;
     let beside =

@@ -1,4 +1,4 @@
-//! A directory for the time of a command.
+//! A temporary directory for one command.
 
 use tempfile::{Builder, TempDir};
 

@@ -1,19 +1,19 @@
-//! How wide a text may be.
+//! Width of text output.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
 
-/// Where nobody sees a screen: wide enough for every table, so that logs have whole rows.
+/// Columns without a screen: wide enough for every table, so that logs have whole rows.
 const WITHOUT_SCREEN: usize = 120;
-/// Nothing is readable below.
+/// Minimum columns; nothing is readable below.
 const NARROWEST: usize = 20;
 
-/// Columns of the screen that stdout is: of the terminal, else by `COLUMNS`.
+/// Columns of the terminal on stdout, or else of `COLUMNS`.
 pub(crate) fn columns() -> usize {
     of(std::io::stdout())
 }
 
-/// The same of stderr.
+/// Columns for stderr, likewise.
 pub(crate) fn error_columns() -> usize {
     of(std::io::stderr())
 }
@@ -26,7 +26,7 @@ fn of(stream: impl AsFd) -> usize {
     terminal().or_else(by_variable).unwrap_or(WITHOUT_SCREEN).max(NARROWEST)
 }
 
-/// Columns beyond which sentences are broken: not where a program or a file gets them.
+/// Columns at which text is wrapped; `None` if the output goes to a program or a file.
 pub(crate) fn wrap_at() -> Option<usize> {
     let is_screen = std::io::stdout().is_terminal() || by_variable().is_some();
     is_screen.then(columns)

@@ -15,10 +15,10 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// `2/4` is the second of four parts; nothing is all of it.
+    /// `2/4` is the second of four parts; `None` is the whole region.
     ///
     /// # Errors
-    /// If it is no part.
+    /// If the text is not a valid part.
     pub(crate) fn parse(text: Option<&str>) -> Result<Share, Failure> {
         let Some(text) = text else { return Ok(Share { part: 1, parts: 1 }) };
         let numbers = text.split_once('/').map(|(part, parts)| (part.parse(), parts.parse()));
@@ -28,12 +28,12 @@ impl Share {
         }
     }
 
-    /// Whether it is all of the region.
+    /// Whether this is the whole region.
     pub(crate) fn is_whole(self) -> bool {
         self.parts == 1
     }
 
-    /// First byte and end of the part of a region that holds whole blocks of this size.
+    /// First byte and end of this part of a region, in whole blocks of this size.
     ///
     /// # Errors
     /// If the parts are smaller than a block.

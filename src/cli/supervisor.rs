@@ -1,7 +1,7 @@
-//! Two processes for one command, so that it ends whatever storage does. A thread that waits in the
-//! kernel for an answer that never comes cannot be killed, and its process is not gone before it
-//! is. Hence the process that was started only supervises: it passes on signals, and ends with the
-//! exit code that the worker has said, whether or not the kernel lets go of the worker.
+//! Runs a command as two processes, so that it ends even if storage hangs. A thread in an
+//! uninterruptible wait cannot be killed, and its process remains until the wait ends. Hence the
+//! process that was started only supervises: it forwards signals, and ends with the exit code
+//! reported by the worker, whether or not the kernel has released the worker.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,41 +15,40 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::Signal;
 use rustix::time::Timespec;
 
-/// They ask for an end, even of a command that a script has put into the background.
+/// Signals that end the command, even one that a script put into the background.
 const ENDING: [Signal; 2] = [Signal::INT, Signal::TERM];
-/// This one asks for it unless the command was started by `nohup`.
+/// Signal that ends the command unless it was started by `nohup`.
 const HANG_UP: Signal = Signal::HUP;
-/// A second signal means: leave at once. Two that are closer are one: `timeout` sends to its child
-/// and then to the whole group.
+/// A second signal ends the command at once. Signals closer than this count as one: `timeout` sends
+/// to its child and then to the whole group.
 pub(super) const SAME: Duration = Duration::from_millis(100);
-/// How long a worker that has said its exit code may take to end: the space of its unnamed file is
-/// freed then. It is shorter after a signal.
+/// Time for a worker to end after it reported its exit code, while the space of its unnamed file is
+/// freed. It is shorter after a signal.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 const GONE_AFTER_SIGNAL: Duration = Duration::from_millis(100);
-/// A worker that does not even leave is given up so long after an interrupt.
+/// Time after an interrupt until a worker that has not ended is killed and abandoned.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(12);
-/// How often it is looked whether the worker has ended, once it has said its exit code.
+/// Poll interval for the end of a worker that reported its exit code.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Which process this is.
+/// The role of this process.
 pub(super) enum Role {
-    /// The supervisor, which has ended with this code.
+    /// The supervisor; it must end with this code.
     Ended(ExitCode),
     /// The process that does the work, with its connection to the supervisor.
     Works(Link),
 }
 
-/// Where signals come from, and where the exit code goes.
+/// The worker's source of signals, and the pipe for its exit code.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// Signals that reach this process itself. With a supervisor they are not looked at: it has
-    /// them, too.
+    /// Signals sent to this process itself. Ignored if there is a supervisor, which forwards them.
     inbox: Option<Inbox>,
-    /// The number of each signal that the supervisor got, and its end.
+    /// Pipe with the numbers of the supervisor's signals, and pipe for the exit code.
     orders: Option<(PipeReader, PipeWriter)>,
 }
 
-/// Splits the process; where that cannot be, it works alone.
+/// Forks into supervisor and worker; if that fails, this process works alone.
 pub(super) fn supervised() -> Role {
     let pipes = std::io::pipe().and_then(|orders| Ok((orders, std::io::pipe()?)));
     let Ok(((orders, orders_to), (code, code_to))) = pipes else {
@@ -70,12 +69,12 @@ pub(super) fn supervised() -> Role {
 }
 
 impl Link {
-    /// Without a supervisor.
+    /// A link without a supervisor.
     pub(super) fn alone() -> Link {
         Link { inbox: inbox(&[]).ok(), orders: None }
     }
 
-    /// Waits for signals, at most so long; gives their numbers.
+    /// Waits for signals, at most this long; returns their numbers.
     pub(super) fn signals(&mut self, at_most: Duration) -> Vec<i32> {
         match (&mut self.orders, &self.inbox) {
             (Some((orders, _)), _) => {
@@ -97,14 +96,14 @@ impl Link {
         }
     }
 
-    /// Gives away the end that takes the exit code.
+    /// The pipe that takes the exit code.
     pub(super) fn take_code(&mut self) -> Option<PipeWriter> {
         let (_, code_to) = self.orders.as_ref()?;
         code_to.try_clone().ok()
     }
 }
 
-/// Which of these can be read, after waiting for one at most so long.
+/// Which of these files can be read, after waiting at most this long for one.
 fn readable<const N: usize>(files: &[BorrowedFd<'_>; N], at_most: Duration) -> [bool; N] {
     let mut polled = files.map(|file| PollFd::from_borrowed_fd(file, PollFlags::IN));
     let timeout = Timespec {
@@ -113,12 +112,12 @@ fn readable<const N: usize>(files: &[BorrowedFd<'_>; N], at_most: Duration) -> [
     };
     match poll(&mut polled, Some(&timeout)) {
         Ok(_) => polled.map(|each| !each.revents().is_empty()),
-        // A signal has come; it is in the inbox.
+        // Interrupted by a signal, which is in the inbox.
         Err(_) => [false; N],
     }
 }
 
-/// Notes every signal that asks for an end, and these.
+/// Collects every signal that ends the command, and these.
 fn inbox(more: &[i32]) -> std::io::Result<Inbox> {
     let inbox = Inbox::open(&[HANG_UP.as_raw()])?;
     inbox.and_even(&ENDING.map(Signal::as_raw))?;
@@ -126,7 +125,7 @@ fn inbox(more: &[i32]) -> std::io::Result<Inbox> {
     Ok(inbox)
 }
 
-/// The life of the supervisor.
+/// Supervises the worker; returns the exit code.
 fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> ExitCode {
     let child = Signal::CHILD.as_raw();
     let inbox = inbox(&[child]).ok();
@@ -143,7 +142,7 @@ fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> E
                 return ExitCode::from(128 + signal as u8);
             }
             Ok(None) => {}
-            // It is gone and nobody knows how; what it has said stands.
+            // The worker is gone with an unknown status: the code it reported counts.
             Err(_) => return ExitCode::from(said.map_or(1, |(code, _)| code)),
         }
         let may_take = if first.is_some() { GONE_AFTER_SIGNAL } else { GONE_WITHIN };
@@ -173,7 +172,7 @@ fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> E
                 Some(_) => {}
                 None => {
                     first = Some((Instant::now(), arrived.signal as u8));
-                    // A worker that has ended hears nothing any more, and is seen above.
+                    // Fails if the worker has ended, which is detected above.
                     let _ = orders.write_all(&[arrived.signal as u8]);
                 }
             }
@@ -182,7 +181,7 @@ fn supervise(worker: &Worker, mut orders: PipeWriter, mut code: PipeReader) -> E
         if is_open && readable(&[code.as_fd()], Duration::ZERO)[0] {
             match code.read(&mut byte) {
                 Ok(1) => said = Some((byte[0], Instant::now())),
-                // It is ending.
+                // The worker closed the pipe: it is ending.
                 _ => is_open = false,
             }
         }

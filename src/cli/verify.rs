@@ -1,4 +1,4 @@
-//! `iosonde verify`: does storage give back what was written, and was fsync honoured?
+//! `iosonde verify`: checks that storage returns the written data and honours fsync.
 
 mod check;
 pub(in crate::cli) mod fsync;
@@ -55,7 +55,7 @@ enum Mode {
 }
 
 impl VerifyArgs {
-    /// What to carry out on many hosts, if it can be.
+    /// The command for many hosts, if supported.
     pub(super) fn on_hosts(&self) -> Option<Command<'_>> {
         match &self.mode {
             Mode::Flush(args) | Mode::Pipeline(args) | Mode::Soak(args) => Some(args.on_hosts()),
@@ -66,13 +66,12 @@ impl VerifyArgs {
         }
     }
 
-    /// Whether it listens to another host and does nothing else.
+    /// Whether the command is a witness, which only listens to another host.
     pub(super) fn is_witness(&self) -> bool {
         matches!(self.mode, Mode::Witness(_))
     }
 }
 
-/// Runs the verb.
 pub(super) fn verify(args: &VerifyArgs, words: &[String]) -> Result<Exit, Failure> {
     match &args.mode {
         Mode::Flush(args) => prove::at_once(args, VerifyMode::Flush, words),
@@ -87,8 +86,8 @@ pub(super) fn verify(args: &VerifyArgs, words: &[String]) -> Result<Exit, Failur
     }
 }
 
-/// `run --rw verify-flush` is `verify flush`, and `verify-pipeline` likewise: the words of those
-/// who come from elsewhere.
+/// Turns `run --rw verify-flush` into `verify flush`, and `verify-pipeline` likewise, for users of
+/// other programs.
 pub(super) fn instead_of_run(words: Vec<OsString>) -> Vec<OsString> {
     if words.get(1).is_none_or(|verb| verb != "run") {
         return words;
@@ -113,7 +112,7 @@ pub(super) fn instead_of_run(words: Vec<OsString>) -> Vec<OsString> {
     words
 }
 
-/// A check reads back what its ledger says: what it refuses is not among its help.
+/// Hides the options that `verify check` refuses from its help: its ledger determines them.
 pub(super) fn hide_what_has_no_effect(verify: clap::Command) -> clap::Command {
     verify.mut_subcommand("check", options::of_check)
 }
@@ -123,11 +122,11 @@ fn boot_id(place: &Place) -> Option<String> {
     place.root.word("/proc/sys/kernel/random/boot_id")
 }
 
-/// The verifier shows on the simulated device that it would notice, before it is believed.
+/// Tests the verifier on the simulated device, before its results are trusted.
 fn selftest_first(seed: u64, place: &Place) -> Result<(), Failure> {
     let control = Control::new(Arc::clone(&place.signal));
     let matrix = schedule::selftest::quick(seed, &control);
-    // In so few simulations a kind of fault may strike where nobody can see it.
+    // With so few simulations, some kinds of fault may have no visible effect.
     let would_notice = matrix.visible() > 0 && !matrix.has_failed();
     if would_notice || control.is_stopping() {
         return Ok(());

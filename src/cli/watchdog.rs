@@ -1,5 +1,5 @@
-//! One watchdog for all verbs. It names what does not answer, and ends the command within two
-//! seconds of an interrupt, whatever the storage does: what was finished is kept by then.
+//! Watchdog for all verbs. It reports operations that hang, and ends the command within two seconds
+//! of an interrupt even if storage hangs. Finished results are stored by then.
 
 use std::io::{PipeWriter, Write};
 use std::path::{Path, PathBuf};
@@ -19,32 +19,32 @@ use super::keys;
 use super::output::{Output, OutputFormat, note};
 use super::supervisor::{Link, SAME};
 
-/// What has not answered for so long is named.
+/// Time without progress after which an operation is reported, ns.
 const NAMED_AFTER_NS: u64 = 10_000_000_000;
-/// After an interrupt this long is waited for what answers.
+/// Time after an interrupt from which on silent operations are not waited for.
 const LEAVE_AFTER: Duration = Duration::from_millis(1500);
-/// What has not answered for so long then is not waited for.
+/// Time without progress after which an operation is silent then, ns.
 const SILENT_NS: u64 = 500_000_000;
-/// After an interrupt the command ends by then even if nothing is known to be silent.
+/// Time after an interrupt at which the command ends even without a known silent operation.
 const LEAVE_ANYWAY: Duration = Duration::from_secs(10);
-/// Distance of two looks.
+/// Poll interval.
 const LOOK: Duration = Duration::from_millis(25);
-/// Removing what holds nothing may wait for storage, too.
+/// Maximum time to remove a folder without a result: storage may hang there too.
 const CLEAN_WITHIN: Duration = Duration::from_millis(350);
 
-/// What the watchdog knows of the command.
+/// Facts about the command.
 #[derive(Debug, Default)]
 struct Known {
     verb: String,
     format: OutputFormat,
-    /// The folder of results, and whether it holds one.
+    /// The result folder, and whether it has a result.
     results: Option<(PathBuf, bool)>,
-    /// Where the supervisor reads the exit code.
+    /// Pipe for the exit code, read by the supervisor.
     code_to: Option<PipeWriter>,
 }
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
-/// Whether the verb looks at the signal itself, and ends by itself where it can.
+/// Whether the verb polls the signal and ends by itself, unless storage hangs.
 static IS_HEEDED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: Mutex<Option<Arc<AtomicUsize>>> = Mutex::new(None);
 
@@ -57,29 +57,29 @@ fn signal() -> Arc<AtomicUsize> {
     Arc::clone(signal.get_or_insert_default())
 }
 
-/// The cell with the number of the signal that came first; 0 while there is none. Who takes it ends
-/// by itself when it is set, as far as storage answers.
+/// The cell with the number of the first signal, or 0. The caller must end by itself when it is
+/// set, unless storage hangs.
 pub(super) fn heed() -> Arc<AtomicUsize> {
     IS_HEEDED.store(true, Ordering::Relaxed);
     signal()
 }
 
-/// The number of the signal that asked for an end, if one did.
+/// The number of the signal that requested the end, if any.
 pub(super) fn pending() -> Option<i32> {
     signal_in(&signal())
 }
 
-/// Asks for an end as an interrupt does.
+/// Requests the end, as an interrupt does.
 pub(super) fn interrupt() {
     let interrupted = usize::try_from(SIGINT).unwrap_or_default();
     let _ = signal().compare_exchange(0, interrupted, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Begins to watch.
+/// Starts the watchdog.
 pub(super) fn start(mut link: Link, verb: &str, format: OutputFormat) {
     let code_to = link.take_code();
     *known() = Some(Known { verb: verb.into(), format, results: None, code_to });
-    // A limit on file sizes (ulimit -f) is then seen as EFBIG, where the default is to be killed.
+    // With a handler, exceeding the file size limit (ulimit -f) gives EFBIG; by default it kills.
     let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
     let signal = signal();
     let watch = move || watch(&mut link, &signal);
@@ -91,39 +91,39 @@ pub(super) fn start(mut link: Link, verb: &str, format: OutputFormat) {
     }
 }
 
-/// Results are kept in this folder from now on.
+/// Sets the folder where results are stored from now on.
 pub(super) fn results_in(folder: &Path) {
     if let Some(known) = known().as_mut() {
         known.results = Some((folder.to_path_buf(), false));
     }
 }
 
-/// The folder holds a result that is worth keeping.
+/// Marks the folder as having a result worth keeping.
 pub(super) fn has_result() {
     if let Some((_, has_result)) = known().as_mut().and_then(|known| known.results.as_mut()) {
         *has_result = true;
     }
 }
 
-/// The folder of results has been closed.
+/// Forgets the result folder, which was closed.
 pub(super) fn results_closed() {
     if let Some(known) = known().as_mut() {
         known.results = None;
     }
 }
 
-/// The command ends with this code now: threads that wait for storage are not waited for.
+/// Reports the exit code to the supervisor: the command ends without waiting for hung threads.
 pub(super) fn end(exit: Exit) -> Exit {
     if let Some(code_to) = known().as_mut().and_then(|known| known.code_to.as_mut()) {
         close_output();
-        // Nobody supervises this process any more.
+        // Fails if the supervisor is gone.
         let _ = code_to.write_all(&[exit.code()]);
     }
     exit
 }
 
-/// Whoever reads our output reads its end now: the kernel keeps a process with an unanswered
-/// request, and what it has open, until the storage answers.
+/// Closes stdout and stderr, so that their readers see the end: the kernel keeps a process with a
+/// pending request, and its open files, until the storage responds.
 fn close_output() {
     let _ = std::io::stdout().flush();
     if let Ok(null) = std::fs::File::create("/dev/null") {
@@ -132,7 +132,7 @@ fn close_output() {
     }
 }
 
-/// The life of the watchdog.
+/// The loop of the watchdog.
 fn watch(link: &mut Link, cell: &AtomicUsize) {
     let mut first: Option<(i32, Instant)> = None;
     let mut named: Vec<Silence> = Vec::new();
@@ -175,12 +175,12 @@ fn watch(link: &mut Link, cell: &AtomicUsize) {
     }
 }
 
-/// What does not answer, where that is, and since when.
+/// Describes a silent operation: what, on which mount, since when.
 fn words(silence: &Silence) -> String {
     let for_time = duration::span(silence.for_ns);
     let since = since(silence.since_unix_ns);
     let target = &silence.target;
-    // A simulated device and a list of words have none.
+    // A target that is not a path, such as a simulated device, has no mount.
     let mount = mount_by_name(&Root::system(), Path::new(target)).map(on).unwrap_or_default();
     format!("no answer for {for_time}: {} `{target}`{mount}, since {since}", silence.operation)
 }
@@ -197,7 +197,7 @@ fn since(unix_ns: u64) -> String {
     format!("{:02}:{:02}:{:02} UTC", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// Ends the process, without waiting for anybody.
+/// Ends the process without waiting for any thread.
 fn leave(exit: Exit, silent: Option<&Silence>) -> ! {
     keys::restore();
     let (verb, format, results) = match known().as_mut() {
@@ -215,7 +215,7 @@ fn leave(exit: Exit, silent: Option<&Silence>) -> ! {
                 "; what was finished is kept in {path}, and `iosonde report {path}` shows it"
             ));
         }
-        // Without a result it is only in the way.
+        // A folder without a result is removed.
         Some((folder, false)) => {
             let (done_to, done) = std::sync::mpsc::channel();
             let clean = move || {

@@ -15,23 +15,22 @@ pub(crate) fn time(option: &str, text: &str) -> Result<u64, Failure> {
     duration::parse(text, 1_000_000_000).or_wrong(option)
 }
 
-/// A value that was not understood.
+/// A usage error: an invalid value.
 pub(crate) fn unfit(option: &str, found: &str, expected: &str) -> Failure {
     wrong(format!("{option}: found `{found}`, expected {expected}"))
 }
 
-/// A word that is none of those there are, with the nearest of them.
+/// A usage error: an unknown word, with the valid ones and the nearest of them.
 pub(crate) fn not_one_of(option: &str, word: &str, names: &[&str]) -> Failure {
     unfit(option, word, &format!("one of {}", listed(names, word)))
 }
 
-/// The words there are, with the one that another may have meant.
+/// The valid words, and the one that `word` may have meant.
 pub(crate) fn listed(names: &[&str], word: &str) -> String {
     format!("{}{}", names.join(", "), count::did_you_mean(word, names.iter().copied()))
 }
 
-/// The values of an option in a command line: those that are words of their own, then those behind
-/// an equals sign.
+/// The values of an option in a command line: first those in their own word, then those after `=`.
 pub(crate) fn values<'a>(words: &'a [String], option: &'a str) -> impl Iterator<Item = &'a str> {
     let spaced = words.windows(2).filter(move |pair| pair[0] == option).map(|pair| &pair[1][..]);
     let joined = words.iter().filter_map(move |word| word.strip_prefix(option)?.strip_prefix('='));
