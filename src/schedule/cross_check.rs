@@ -22,7 +22,7 @@ const PATIENCE: u64 = 20;
 /// The other program and its arguments.
 #[derive(Clone, Debug)]
 pub struct Witness<'a> {
-    /// It.
+    /// The installed program.
     pub fio: &'a Fio,
     /// The load as its arguments, with the targets from [`witness_paths`].
     pub words: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Round {
     pub theirs: WitnessRun,
 }
 
-/// The result.
+/// The result of all rounds.
 #[derive(Clone, Debug, Default)]
 pub struct Crossed {
     /// Whole rounds.
@@ -50,21 +50,21 @@ pub struct Crossed {
     pub ended: Option<FioError>,
 }
 
-/// What happens meanwhile.
+/// A progress event.
 #[derive(Debug)]
 pub enum Turn<'a> {
     /// Our run starts.
     Ours(u32),
-    /// It progresses.
+    /// Our run progresses.
     Moved(&'a Progress),
-    /// It has ended.
+    /// Our run has ended.
     Ended,
     /// The other program's run.
     Theirs(u32),
 }
 
-/// The plan with its targets as another program finds them: the very files that are open here. They
-/// have no name that could be removed or recreated, so only their content can change, and our locks
+/// The plan with target paths for another program: they name the files that are open here, which
+/// have no name that could be removed or recreated. So only their content can change, and our locks
 /// on them stay in effect. Targets that are not files are unchanged.
 pub fn witness_paths(plan: &Plan, medium: &Medium) -> Plan {
     let mut plan = plan.clone();
@@ -78,8 +78,8 @@ pub fn witness_paths(plan: &Plan, medium: &Medium) -> Plan {
 }
 
 /// Runs a load in rounds: iosonde starts the first, the other program the second, and so on.
-/// Ends early when a signal asks for it, when a run of ours does not end as planned, and when the
-/// other program fails.
+/// Ends early after a signal, after a run of ours that does not end as planned, and after a failure
+/// of the other program.
 ///
 /// # Errors
 /// If nothing can be measured.
@@ -131,7 +131,7 @@ fn their_turn(
     witness.fio.run(&witness.words, plan.writes(), limit, &interrupted)
 }
 
-/// A file that no longer has the length of the plan: writing would make it grow.
+/// The path of a file that is shorter than in the plan: writing would make it grow.
 fn shrunk<'a>(plan: &'a Plan, medium: &Medium) -> Option<&'a str> {
     let Medium::Files(files) = medium else { return None };
     let is_short = |bytes: u64, file: &std::os::fd::OwnedFd| {

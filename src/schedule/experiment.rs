@@ -57,7 +57,7 @@ pub fn execute_stage(
     carried_out.map(|()| course.end)
 }
 
-/// A stage that is under way.
+/// A running stage.
 struct Course<'a> {
     job: &'a StageJob<'a>,
     context: &'a RunContext,
@@ -203,7 +203,7 @@ impl Course<'_> {
                     continue;
                 }
                 let total = blocks_to_come(job.stage, job.laid_out.cells.len() - self.out.len());
-                // Cells that were disturbed are repeated besides.
+                // Further runs of disturbed cells are not in the estimate.
                 let total = total.max(self.finished.len() + 1);
                 (self.on_event)(&StageEvent::Started(self.finished.len(), total, &planned.plan));
                 let run = self.one(&planned)?;
@@ -242,7 +242,7 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Ends the stage before its time, for this reason.
+    /// Ends the stage for this reason.
     fn ends(&mut self, reason: String) -> Result<(), EngineError> {
         self.end.run.ended_early = reason;
         Ok(())
@@ -284,12 +284,12 @@ impl Course<'_> {
     }
 }
 
-/// Runs a plan whose figures are not used: each host its own, as long as it takes.
+/// Runs a plan whose figures are not used, without waiting for other hosts.
 fn outcome_of(plan: &Plan, context: &RunContext) -> Result<Outcome, EngineError> {
     Ok(execute_single(plan, &context.alone(), &mut |_| {})?.outcome)
 }
 
-/// The same with direct I/O switched as the plan says.
+/// Like [`outcome_of`], with direct I/O set as in the plan.
 fn through(plan: &Plan, context: &RunContext) -> Result<Outcome, EngineError> {
     let mut own = context.clone();
     if let Some(held) = &mut own.held {
@@ -315,7 +315,7 @@ fn setting_of(job: &StageJob<'_>, cell: &Cell, repeat: u32) -> Setting {
     }
 }
 
-/// Estimated number of runs of a stage; of one in rounds the most.
+/// Estimated number of runs of a stage; the maximum for a stage in rounds.
 fn blocks_to_come(stage: &Stage, cells: usize) -> usize {
     let all = cells * stage.rounds.as_ref().map_or(stage.repeats, |rounds| rounds.max) as usize;
     stage.search.as_ref().map_or(all, |search| all.min(search.max_runs as usize))
@@ -376,7 +376,7 @@ fn worse(job: &StageJob<'_>, cell: &Cell, finished: &[TrialFigures]) -> Option<S
     ))
 }
 
-/// Why the stage ends now.
+/// Why the stage must end now, if it must.
 fn over(job: &StageJob<'_>, context: &RunContext, began_ns: u64) -> Option<String> {
     if job.is_lost.load(Ordering::Relaxed) {
         return Some("its results could no longer be stored".into());

@@ -25,37 +25,37 @@ use scene::Scenario;
 pub use stored::StoredFault;
 pub use trial::{Answer, Trial};
 
-/// How much is simulated.
+/// Size of the self-test.
 #[derive(Clone, Copy, Debug)]
 pub struct Extent {
     /// Simulations with a visible fault, all kinds together.
     pub faults: u64,
-    /// Simulations without one.
+    /// Simulations without a fault.
     pub look_alikes: u64,
-    /// Operations of one long simulation without one.
+    /// Operations of one long simulation without a fault.
     pub soak_ops: u64,
     /// Seed.
     pub seed: u64,
     /// Threads.
     pub threads: usize,
-    /// Whether what is stored has blocks of 8 KiB at most, which take less time.
+    /// Whether stored blocks have 8 KiB at most, which takes less time.
     pub small: bool,
 }
 
-/// What is being simulated.
+/// A part of the self-test.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Part {
     /// Faults, counted by simulations in which one is visible.
     Faults,
-    /// Simulations without one.
+    /// Simulations without a fault.
     LookAlikes,
-    /// The long one, counted by requests.
+    /// The long simulation, counted by requests.
     Soak,
 }
 
 /// Largest number of reported seeds of failed simulations.
 const REPORTED_SEEDS: usize = 5;
-/// Number of simulations of a kind of which at least one should inject a visible fault.
+/// Maximum number of simulations of a kind per required visible fault.
 const MAX_TRIES: u64 = 50;
 /// Simulations that a thread takes at once.
 const CHUNK: u64 = 64;
@@ -100,20 +100,20 @@ pub fn quick(seed: u64, control: &Control) -> Matrix {
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Of requests.
+    /// A fault in requests.
     Request(Fault),
-    /// Of stored data.
+    /// A fault in stored data.
     Stored(StoredFault),
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub fn all() -> impl Iterator<Item = Kind> {
         let requests = Fault::ALL.into_iter().map(Kind::Request);
         requests.chain(StoredFault::all().map(Kind::Stored))
     }
 
-    /// Its name.
+    /// The name of the kind.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Request(fault) => fault.word(),
@@ -128,7 +128,7 @@ impl Kind {
         }
     }
 
-    /// The seed of one of its simulations.
+    /// The seed of a simulation of this kind.
     fn seed(self, seed: u64, index: u64, small: bool) -> u64 {
         let number = Kind::all().position(|one| one == self).unwrap_or(0) as u64;
         match self {
@@ -137,7 +137,7 @@ impl Kind {
         }
     }
 
-    /// One of its simulations.
+    /// Runs a simulation of this kind.
     fn trial<C: Comparisons>(self, seed: u64) -> Trial {
         match self {
             Kind::Request(fault) => Trial::of::<C>(&Scenario::with(fault, seed)),
@@ -146,7 +146,7 @@ impl Kind {
     }
 }
 
-/// One simulation, by its reported seed; without a fault, a look-alike.
+/// Repeats one simulation, by its reported seed; without a kind, a look-alike.
 pub fn repeat(kind: Option<Kind>, seed: u64) -> Repetition {
     let scene = match kind {
         Some(Kind::Stored(fault)) => {
@@ -161,7 +161,7 @@ pub fn repeat(kind: Option<Kind>, seed: u64) -> Repetition {
     Trial::of::<All>(&scene).reported(fault, seed, scene.words())
 }
 
-/// Adds up what is done of a part.
+/// Sums the progress of a part.
 fn counting<'a>(
     part: Part,
     on_progress: &'a (dyn Fn(Part, u64) + Sync),

@@ -16,7 +16,7 @@ use iosonde_model::spec::experiment::{Parameter, Stage, Value};
 pub struct StageJob<'a> {
     /// Name of the experiment.
     pub experiment: &'a str,
-    /// As requested.
+    /// The stage as requested.
     pub stage: &'a Stage,
     /// The resolved design.
     pub laid_out: &'a StageRun,
@@ -30,7 +30,7 @@ pub struct StageJob<'a> {
     pub seed: u64,
     /// The machine.
     pub host: Option<&'a HostFacts>,
-    /// Why nothing may be written, where that is so.
+    /// Why nothing may be written; `None` if it may.
     pub reads_only: Option<&'a str>,
     /// Bytes that the whole experiment may write; `None` for no limit.
     pub write_limit_bytes: Option<u64>,
@@ -40,15 +40,15 @@ pub struct StageJob<'a> {
     pub max_temperature_c: Option<u32>,
     /// Bytes written so far, test file preparation included.
     pub written_bytes: &'a AtomicU64,
-    /// Whether the target keeps what was written while the program does not run: a test file that
-    /// is created again does not.
+    /// Whether the target keeps its data between two commands. A test file that is created again
+    /// does not.
     pub keeps_state: bool,
-    /// What an earlier experiment left on the target, if that may be used.
+    /// The state in which an earlier experiment left the target, if that may be used.
     pub left: Option<&'a Left>,
-    /// Whether runs may wait for a quiet machine, and be repeated if others disturbed them: not in
-    /// a published procedure.
+    /// Whether runs may wait for a quiet machine, and be repeated if disturbed: not in a published
+    /// procedure.
     pub may_repeat: bool,
-    /// Whether what is measured can no longer be kept.
+    /// Whether results can no longer be stored.
     pub is_lost: &'a AtomicBool,
 }
 
@@ -57,21 +57,21 @@ pub struct StageJob<'a> {
 pub enum StageEvent<'a> {
     /// The region is rewritten, or the page cache filled.
     Preparing(&'static str),
-    /// A pass of preconditioning begins: its number from 0, how many there are, and its plan.
+    /// A pass of preconditioning begins: its number from 0, the number of passes, and its plan.
     Preconditioning(usize, usize, &'a Plan),
-    /// The device is this hot, degrees Celsius, and is left alone until it is cooler.
+    /// The device has this temperature, degrees Celsius, and rests until it is cooler.
     Hot(i64),
     /// The write cache of the device was set; the stage so far.
     CacheSet(&'a StageRun),
     /// The target was purged; the stage so far.
     Purged(&'a StageRun),
-    /// The target is in the state in which the stage begins; the stage so far.
+    /// The target is prepared; the stage so far.
     Prepared(&'a StageRun),
-    /// A run begins: how many have ended, how many there are to be, and its plan.
+    /// A run begins: number of completed runs, total number of runs, and its plan.
     Started(usize, usize, &'a Plan),
-    /// It moves on.
+    /// The run progresses.
     Moved(&'a Progress),
-    /// It has ended.
+    /// The run has ended.
     Finished(&'a TrialRun, &'a TrialFigures),
     /// A cell is skipped, and why.
     LeftOut(&'a Cell, &'a str),
@@ -80,7 +80,7 @@ pub enum StageEvent<'a> {
 /// The result of a stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageEnd {
-    /// As it was laid out, with what came of it.
+    /// The resolved design with its results.
     pub run: StageRun,
     /// The signal that ended it.
     pub signal: Option<i32>,

@@ -15,8 +15,8 @@ use iosonde_model::spec::experiment::Purge;
 use iosonde_model::units::bytes;
 
 impl Course<'_> {
-    /// Brings the target into the state in which the stage begins, unless it is in it; `false` if
-    /// the stage ends here, with the reason in `end`.
+    /// Prepares the target for the stage, unless it is prepared; `false` if the stage ends here,
+    /// with the reason in `end`.
     ///
     /// # Errors
     /// If nothing can be run.

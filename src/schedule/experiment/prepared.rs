@@ -1,5 +1,5 @@
-//! Whether a stage leaves out a part of its preparation: the records of an earlier experiment make
-//! it possible, measurements on the target decide.
+//! Decides whether a stage skips a part of its preparation: the records of an earlier experiment
+//! permit it, measurements on the target confirm it.
 
 use std::sync::atomic::Ordering;
 
@@ -12,13 +12,13 @@ use iosonde_engine::target::purge::blank_blocks;
 use iosonde_model::plan::precondition::{active_range, probes};
 use iosonde_model::record::run::Outcome;
 
-/// What is left out, and the reason.
+/// The part that is skipped, and the reason.
 #[derive(Debug, Default)]
 pub(super) struct Decision {
     pub(super) skips: Option<Candidate>,
-    /// Empty where no earlier experiment was named.
+    /// Empty if no earlier experiment was named.
     pub(super) words: String,
-    /// The signal that ended it.
+    /// The signal that ended the measurements.
     pub(super) signal: Option<i32>,
 }
 
@@ -57,7 +57,7 @@ impl Course<'_> {
         })
     }
 
-    /// What the records allow, and the blocks of the target.
+    /// The part that the records permit to skip, and the state of the target's blocks.
     fn looked_at(&self, left: &Left) -> Result<(Candidate, Seen), String> {
         let (job, context) = (self.job, self.context);
         let Some(held) = &context.held else {
@@ -69,8 +69,8 @@ impl Course<'_> {
         Ok((candidate, Seen { checked_blocks, blank_blocks, rates: Vec::new() }))
     }
 
-    /// Bytes per second of short runs of the writes of the preconditioning; how one ended, if not
-    /// well.
+    /// Bytes per second of short runs of the preconditioning writes, or the outcome of one that was
+    /// not completed.
     fn rates(&mut self) -> Result<Result<Vec<f64>, Outcome>, EngineError> {
         let job = self.job;
         let active = active_range(job.stage, job.setting);

@@ -1,9 +1,8 @@
-//! Waits for a quiet machine before a run, and repeats what others disturbed nevertheless.
+//! Waits for a quiet machine before a run, and selects disturbed cells for further runs.
 //!
-//! A look lasts a tenth of a second. There is one before the first run of a stage, and before each
-//! run that follows a disturbed one: a run that nothing disturbed was a longer look. The wait ends
-//! after a bound per run and per stage, so that a machine that is always busy costs at most a
-//! quarter more time.
+//! A check takes a tenth of a second. It precedes the first run of a stage, and each run after a
+//! disturbed one: an undisturbed run was itself a longer check. The wait is bounded per run and per
+//! stage, so that a machine that is always busy costs at most a quarter more time.
 
 use std::time::Duration;
 
@@ -15,14 +14,14 @@ use iosonde_engine::host::Root;
 use iosonde_engine::host::telemetry::Sampler;
 use iosonde_model::record::facts::{DeviceFacts, TelemetrySample};
 
-/// Further runs of a cell whose runs others disturbed.
+/// Maximum number of further runs of a disturbed cell.
 pub(super) const MOST_FURTHER: u32 = 2;
-/// Planned runs for each further one of a stage.
+/// A stage has at most one further run for this many planned ones.
 const FURTHER_PER: usize = 4;
-/// Findings that a further run may not have.
+/// Findings with a transient cause, which a further run may not have.
 const PASSING: [&str; 4] = ["client_sched", "no_steady_part", "noisy_neighbour", "stall"];
 
-/// Length of a look.
+/// Length of a check.
 const LOOK: Duration = Duration::from_millis(100);
 /// Longest wait before one run.
 const MOST_PER_RUN: Duration = Duration::from_secs(10);
@@ -30,12 +29,12 @@ const MOST_PER_RUN: Duration = Duration::from_secs(10);
 const SHARE_OF_STAGE: f64 = 0.25;
 /// Share of all CPU time above which the machine is busy: half of one of two CPUs.
 const BUSY_FROM: f64 = 0.25;
-/// Share of CPU steal above which it is.
+/// Share of CPU steal above which the machine is busy.
 const STEAL_FROM: f64 = 0.05;
-/// Bytes that others move per look above which the device is.
+/// Bytes of I/O per check above which the device is busy.
 const BYTES_FROM: u64 = 1 << 20;
 
-/// Whether too few runs of a cell have high confidence, for a reason that passes.
+/// Whether too few runs of a cell have high confidence, for a transient reason.
 pub(super) fn is_disturbed(job: &StageJob<'_>, cell: usize, finished: &[TrialFigures]) -> bool {
     let planned = job.laid_out.cells.len() * job.stage.repeats as usize;
     let further = finished.iter().filter(|trial| trial.repeat >= job.stage.most_repeats());
@@ -58,20 +57,20 @@ fn is_low(finding: &&Finding) -> bool {
 /// The wait of one stage.
 pub(super) struct Quiet {
     sampler: Sampler,
-    /// Whether the counters of the device are among what is sampled.
+    /// Whether the counters of the device are sampled too.
     has_device: bool,
     /// Whether there is no run yet, or the last one was disturbed.
     must_look: bool,
     left: Duration,
-    /// Runs before which it waited.
+    /// Number of runs that were preceded by a wait.
     pub(super) waits: u32,
-    /// Time that it waited.
+    /// Total time of the waits.
     pub(super) waited: Duration,
 }
 
 impl Quiet {
-    /// For a stage. Nothing waits on simulated devices, nor in rounds, whose procedure has its own
-    /// times.
+    /// The wait of a stage. `None` on simulated devices, in rounds, whose procedure has its own
+    /// times, and where runs may not be repeated.
     pub(super) fn of(job: &StageJob<'_>, context: &RunContext) -> Option<Quiet> {
         context.held.as_ref().filter(|_| job.may_repeat && job.stage.rounds.is_none())?;
         let runs = f64::from(job.stage.repeats) * job.laid_out.cells.len() as f64;
@@ -85,7 +84,7 @@ impl Quiet {
         Quiet { sampler, has_device: false, must_look: true, left, waits: 0, waited }
     }
 
-    /// Adds the device, which the first run names.
+    /// Adds the device, which is known from the first run.
     pub(super) fn watch(&mut self, root: &Root, device: &DeviceFacts) {
         if !self.has_device {
             self.sampler = Sampler::new(root, Some(device));
@@ -93,7 +92,7 @@ impl Quiet {
         }
     }
 
-    /// Notes what the run that has just ended says about the machine.
+    /// Takes the findings of the run that has just ended.
     pub(super) fn seen(&mut self, findings: &[Finding]) {
         let mut low = findings.iter().filter(is_low);
         self.must_look = low.any(|finding| PASSING.contains(&finding.code));
@@ -123,7 +122,7 @@ impl Quiet {
     }
 }
 
-/// What keeps the machine busy between two looks.
+/// Why the machine was busy between two samples, if it was.
 fn busy(before: &TelemetrySample, after: &TelemetrySample) -> Option<&'static str> {
     if let (Some(before), Some(after)) = (before.cpu_ticks, after.cpu_ticks) {
         let spent = |at: usize| after[at].saturating_sub(before[at]) as f64;

@@ -1,11 +1,11 @@
-//! When the rounds of a stage end.
+//! Decides when the rounds of a stage end.
 
 use super::{StageEnd, StageJob};
 use iosonde_analysis::experiment::{Steadiness, TrialFigures};
 use iosonde_model::plan::precondition::active_range;
 
-/// Whether no further round is run: the rounds are steady, or they have written what they may. The
-/// reason, if that is before a verdict; empty otherwise.
+/// `Some` if the rounds end: they are steady, or have reached a limit of rounds or bytes. The text
+/// is the reason for an end before a verdict, and empty otherwise.
 pub(super) fn ended(
     job: &StageJob<'_>,
     end: &StageEnd,

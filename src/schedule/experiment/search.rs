@@ -1,4 +1,4 @@
-//! Which run comes next in a stage that searches for its best cell.
+//! Selects the next run in a stage that searches for its best cell.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,20 @@ use super::StageJob;
 use iosonde_analysis::experiment::TrialFigures;
 use iosonde_analysis::experiment::search::{self, Next};
 
-/// What comes next.
+/// The next step of a search.
 pub(super) enum Turn {
-    /// This run.
+    /// A run.
     Run {
-        /// Which run of its cell, from 0.
+        /// The number of the run in its cell, from 0.
         repeat: u32,
         /// The cell.
         cell: usize,
     },
-    /// Nothing; the reason, if the search is not over.
+    /// No further run; the reason, or empty if the search is complete.
     Over(String),
 }
 
-/// Turns at most: runs, and cells that turn out to be impossible.
+/// Maximum number of turns: runs, and cells that turn out to be impossible.
 pub(super) fn turns(job: &StageJob<'_>) -> Option<u32> {
     let search = job.stage.search.as_ref()?;
     let cells = u32::try_from(job.laid_out.cells.len()).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! What a stage waits for: a device that is powered long enough, and one that is not too hot.
+//! Waits of a stage: until the device has been powered long enough, and until it is cool.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use iosonde_model::record::experiment::StageRun;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_model::units::duration;
 
-/// A device that was too hot is left alone until it is this much below the limit, degrees.
+/// A device that was too hot rests until it is this far below the limit, degrees.
 const COOLER: i64 = 5;
-/// How long it is left alone at most: without load nothing takes longer to cool.
+/// Maximum rest: without load nothing takes longer to cool.
 const MOST_COOLING: Duration = Duration::from_secs(3600);
-/// It is looked this often.
+/// Interval between two temperature readings.
 const LOOK: Duration = Duration::from_secs(1);
 const SLICE: Duration = Duration::from_millis(50);
 
@@ -54,8 +54,8 @@ impl Course<'_> {
         true
     }
 
-    /// Waits while the device is too hot; the reason, if it stays so or
-    /// its temperature cannot be read.
+    /// Waits while the device is too hot. Fails with the reason if it stays hot or its temperature
+    /// cannot be read.
     pub(super) fn cool(&mut self) -> Result<(), String> {
         let context = self.context;
         let Some(limit) = self.job.max_temperature_c.map(i64::from) else { return Ok(()) };
@@ -84,8 +84,8 @@ impl Course<'_> {
     }
 }
 
-/// Whether a run may begin on a device of this temperature, which was left alone for so long, if it
-/// was; the reason, if it is not left alone longer.
+/// Whether a run may begin at this temperature, after the device has rested this long, if it has.
+/// Fails with the reason after the maximum rest.
 fn is_cool(found: i64, limit: i64, waited: Option<Duration>) -> Result<bool, String> {
     match waited {
         None => Ok(found < limit),

@@ -1,17 +1,17 @@
-//! The write cache of the device during a stage, and its return to what it was.
+//! Sets the write cache of the device for a stage, and restores it afterwards.
 
 use super::{Course, StageEvent, StageJob};
 use iosonde_engine::target::write_cache;
 use iosonde_model::record::experiment::CacheSetting;
 
-/// What was set before an interruption, and has not been returned to what it was.
+/// The setting made before an interruption and not restored since.
 pub(super) fn left(job: &StageJob<'_>) -> Option<CacheSetting> {
     job.laid_out.write_cache.clone().filter(|setting| setting.after.is_none())
 }
 
 impl Course<'_> {
-    /// Sets it, if the stage requests that; `false` if the stage ends here, with the reason in
-    /// `end`.
+    /// Sets the write cache, if the stage requests that; `false` if the stage ends here, with the
+    /// reason in `end`.
     pub(super) fn set_write_cache(&mut self) -> bool {
         let Some(wanted) = self.job.stage.write_cache else { return true };
         let before = self.end.run.write_cache.as_ref().map(|setting| setting.before);
@@ -32,7 +32,7 @@ impl Course<'_> {
         }
     }
 
-    /// Returns it to what it was.
+    /// Restores the write cache.
     pub(super) fn restore_write_cache(&mut self) {
         let (context, end) = (self.context, &mut self.end);
         let (Some(setting), Some(held)) = (&mut end.run.write_cache, &context.held) else { return };

@@ -1,5 +1,5 @@
-//! The write limit of an experiment: by its own count, and by that of the drive, which knows of
-//! what others write, and of passes that were interrupted.
+//! The write limit of an experiment: by its own count and by the drive's, which includes writes of
+//! other programs and of interrupted passes.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -13,14 +13,14 @@ use iosonde_model::units::bytes;
 /// A unit in which an NVMe drive counts (NVM Express Base Specification 2.0, figure 207), bytes.
 const UNIT_BYTES: u64 = 512_000;
 
-/// Bytes that a drive says were written to it in its life; `None` where it does not say so itself.
+/// Bytes written in the life of a drive, if it counts them itself.
 pub fn drive_written_bytes(held: Option<&Held>) -> Option<u64> {
     let health = nvme_health(held?.file.as_fd()).ok()?;
     let units = health["nvme_smart_health_information_log"]["data_units_written"].as_u64()?;
     Some(units.saturating_mul(UNIT_BYTES))
 }
 
-/// Why no run begins any more, if so much was written.
+/// Why no further run begins, if the write limit is reached.
 pub(super) fn limit_reached(job: &StageJob<'_>, context: &RunContext) -> Option<String> {
     let limit = job.write_limit_bytes?;
     let own = job.written_bytes.load(Ordering::Relaxed);

@@ -20,7 +20,7 @@ pub(super) struct Crash {
 #[derive(Default)]
 struct State {
     known: Vec<Known>,
-    /// Entries until it happens.
+    /// Entries until the crash.
     left: u64,
     has_happened: bool,
 }

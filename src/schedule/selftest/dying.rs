@@ -1,4 +1,4 @@
-//! A process that may be killed: some sectors of the requests in flight then arrive.
+//! A process that may be killed: some sectors of its requests in flight still arrive.
 
 use iosonde_engine::backend::sim::memory::SharedMemory;
 use iosonde_engine::backend::sim::watched::{Changes, Watcher};

@@ -44,7 +44,7 @@ pub(super) enum Interlude {
     PowerCut,
     /// The process is killed while writing, and part of the requests in flight arrives.
     Kill,
-    /// The power is cut while it writes.
+    /// The power is cut while writing.
     PowerCutAtWork,
 }
 
@@ -130,7 +130,7 @@ impl Scenario {
         }
     }
 
-    /// A scenario without a fault, among those that resemble one.
+    /// A scenario without a fault; some resemble one.
     pub(super) fn without_fault(seed: u64) -> Scenario {
         let mut chance = Chance::new(seed);
         let interlude = match chance.below(6) {
@@ -227,7 +227,7 @@ impl Scenario {
     }
 }
 
-/// Largest number of the request that receives the fault: most of the expected requests.
+/// Largest number of the request that receives the fault, so that such a request is likely.
 fn strikes(fault: Fault, plan: &VerifyPlan) -> u64 {
     match fault {
         Fault::SyncEio | Fault::SyncLie => 1,

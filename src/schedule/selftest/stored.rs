@@ -42,7 +42,7 @@ const SHAPES: [(u32, u32); 21] = {
     }
     shapes
 };
-/// The first so many have blocks of 8 KiB at most.
+/// Number of shapes, from the first, with blocks of 8 KiB at most.
 const SMALL_SHAPES: u64 = 7;
 
 /// A seed for each simulation of a fault: it determines the shape, and all shapes occur in turn.
@@ -59,7 +59,7 @@ struct Image {
     /// The expected content.
     bytes: Vec<u8>,
     ledgers: Vec<Ledger>,
-    /// Instead of those, if both jobs wrote one region.
+    /// Replaces `ledgers` if both jobs wrote one region.
     outcomes: Option<Outcomes>,
     /// Sectors of a block.
     sectors: usize,
@@ -67,9 +67,9 @@ struct Image {
     blocks: usize,
 }
 
-/// Generation of all blocks that the jobs wrote apart from each other.
+/// Generation of all blocks if each job wrote its own region.
 const LAST: u32 = 3;
-/// Operations of a job on blocks that the other one wrote too: enough for every block.
+/// Operations of each job on a shared region: enough for every block.
 const SHARED_OPS: u64 = 120;
 
 impl Image {
@@ -249,7 +249,7 @@ fn damage(image: &mut Image, fault: StoredFault, chance: &mut Chance) -> Damaged
         }
         StoredFault::Bit => (0..2 * image.blocks)
             .map(|block| {
-                // The sector's own header as often as all the rest.
+                // Half of the flips target a sector header, the others any byte.
                 let within = match below(chance, 2) {
                     0 => below(chance, image.sectors) * sector_bytes + below(chance, HEADER_BYTES),
                     _ => below(chance, image.format.block_bytes()),
@@ -281,7 +281,7 @@ fn damage(image: &mut Image, fault: StoredFault, chance: &mut Chance) -> Damaged
         StoredFault::OtherShape => {
             let at = place.start + below(chance, image.sectors) * sector_bytes;
             let sector = &mut image.bytes[at..at + sector_bytes];
-            // Another length of the block.
+            // The header then has another block length.
             sector[10] ^= 1;
             let crc = crc32c(&sector[8..]);
             sector[4..8].copy_from_slice(&crc.to_le_bytes());
@@ -293,7 +293,7 @@ fn damage(image: &mut Image, fault: StoredFault, chance: &mut Chance) -> Damaged
             let trim = image.ledgers[job].submit_trim(own);
             image.ledgers[job].acknowledge(own);
             if below(chance, 2) == 0 {
-                // Not even one of the trim's generation.
+                // Even a block with the trim's generation is wrong.
                 let numbered = image.block(run, block, trim);
                 image.bytes[place].copy_from_slice(&numbered);
             }
@@ -315,7 +315,7 @@ fn damage(image: &mut Image, fault: StoredFault, chance: &mut Chance) -> Damaged
     }
 }
 
-/// Other blocks replace these.
+/// Replaces these blocks by others.
 fn replace(
     image: &mut Image,
     blocks: Range<usize>,
@@ -362,12 +362,12 @@ fn moved(image: &mut Image, what: Move, reach: Reach, chance: &mut Chance) -> Da
     blocks.into_iter().map(|block| (block, names(block))).collect()
 }
 
-/// Which sector gets the content of which, if pieces are swapped or copied.
+/// Pairs of destination and source sector, if pieces are swapped or copied.
 fn pieces(image: &Image, what: Move, reach: Reach, chance: &mut Chance) -> Vec<(usize, usize)> {
     let Image { sectors, blocks, .. } = *image;
     let per_page = (4096 / image.format.sector_bytes()).max(1);
     let of_job = sectors * blocks;
-    // Of one sector, of a page, of half a block, of a block, of two.
+    // One sector, a page, half a block, a block, two blocks.
     let most = if reach == Reach::Block { sectors / 2 } else { of_job / 2 };
     let lengths = [1, per_page, sectors / 2, sectors, 2 * sectors];
     let lengths: Vec<usize> =
@@ -410,7 +410,7 @@ fn two(chance: &mut Chance, bound: usize) -> [usize; 2] {
     [one, other]
 }
 
-/// The same if a range of sectors is shifted, and by how many.
+/// The pairs if a range of sectors is shifted, and the distance in sectors.
 fn shifts(image: &Image, reach: Reach, chance: &mut Chance) -> (Vec<(usize, usize)>, usize) {
     let Image { sectors, blocks, .. } = *image;
     let of_job = sectors * blocks;

@@ -114,7 +114,7 @@ impl Trial {
             }
     }
 
-    /// Whether all of it was.
+    /// Whether all damage was found.
     pub(super) fn is_detected(&self) -> bool {
         match self.answer {
             Some(Answer::Damage(_)) => {

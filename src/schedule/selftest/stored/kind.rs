@@ -1,57 +1,57 @@
-//! Which faults there are in what is stored.
+//! Kinds of faults in stored data.
 
-/// What was done to sectors.
+/// How sectors were moved.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Move {
-    /// Two pieces exchange their places.
+    /// Two pieces were exchanged.
     Swapped,
-    /// One piece stands at the place of another, too.
+    /// One piece was copied over another.
     Copied,
-    /// A row of sectors stands some sectors too early or too late.
+    /// A range of sectors was shifted by some sectors.
     Shifted,
 }
 
-/// Over which borders.
+/// Borders that a move crosses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reach {
     /// Within one block.
     Block,
-    /// Between blocks of one job, and of whole blocks.
+    /// Between blocks of one job; also whole blocks.
     Blocks,
     /// Between the regions of two jobs.
     Jobs,
 }
 
-/// A fault in what is stored.
+/// A fault in stored data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum StoredFault {
-    /// Sectors stand at the place of others.
+    /// Sectors were moved.
     Moved(Move, Reach),
     /// The last sectors of a block are older, zeros, or of another run.
     Tear,
-    /// One bit is another.
+    /// One bit is flipped.
     Bit,
-    /// Blocks are those before the last write.
+    /// Blocks have their content before the last write.
     Older,
     /// Blocks are zeros.
     Zeros,
-    /// Blocks are of another run, and right otherwise.
+    /// Blocks are of another run, and otherwise valid.
     OtherRun,
-    /// A block of a generation that nobody has written.
+    /// A block has a generation that was never written.
     Newer,
-    /// A sector is of blocks of another length, and right otherwise.
+    /// A sector belongs to blocks of another length, and is otherwise valid.
     OtherShape,
-    /// A block is still there that was trimmed.
+    /// A trimmed block still has its data.
     Untrimmed,
-    /// Where jobs share a region: what a job wrote before what it wrote last, among the writes that
-    /// were under way together.
+    /// In a region shared by jobs: of several concurrent writes, one that the same job overwrote
+    /// later.
     Superseded,
 }
 
 use Move::{Copied, Shifted, Swapped};
 use StoredFault::Moved;
 
-/// Every fault with its name, and what must come of it in words.
+/// Every fault with its name, and the expected classification in words.
 const WORDS: [(StoredFault, &str, &str); 18] = [
     (Moved(Swapped, Reach::Block), "swap-in-block", "swapped"),
     (Moved(Swapped, Reach::Blocks), "swap-blocks", "misdirected"),
@@ -74,17 +74,17 @@ const WORDS: [(StoredFault, &str, &str); 18] = [
 ];
 
 impl StoredFault {
-    /// All of them.
+    /// All faults.
     pub fn all() -> impl Iterator<Item = StoredFault> {
         WORDS.into_iter().map(|(fault, ..)| fault)
     }
 
-    /// Its name.
+    /// The name of the fault.
     pub fn word(self) -> &'static str {
         self.row().1
     }
 
-    /// What must come of it, in words.
+    /// The expected classification, in words.
     pub fn expected(self) -> &'static str {
         self.row().2
     }
