@@ -56,7 +56,7 @@ pub struct RunContext {
     pub last_end: Arc<LastEnd>,
     /// Whether the page cache is kept before a run.
     pub keeps_cache: bool,
-    /// Other hosts that run the same plans at the same time.
+    /// Other hosts or MPI ranks that run the same plans at the same time.
     pub peers: Option<Arc<dyn Peers>>,
 }
 
@@ -67,9 +67,9 @@ impl RunContext {
     }
 }
 
-/// Other hosts that run the same plans at the same time.
+/// Other hosts or MPI ranks that run the same plans at the same time.
 pub trait Peers: std::fmt::Debug + Send + Sync {
-    /// All jobs of a run are ready here. Returns the time until they start on all hosts, ns, or
+    /// All jobs of a run are ready here. Returns the time until they start everywhere, ns, or
     /// `None` if they must not start.
     fn starts_in(&self, plan: &Plan) -> Option<u64>;
     /// Its measured window opened here `ago_ns` ago.
@@ -203,7 +203,7 @@ fn execute_one(
     forget_cache(&context.medium);
     let Seen { device, telemetry, neighbours } = beside.into_seen();
     let after = match measured.outcome {
-        // A drive that does not respond would delay storing the result.
+        // A drive that does not respond would block storing the result.
         Outcome::Interrupted { .. } => Health(Err("the run was interrupted".into())),
         _ => Health::now(context),
     };
@@ -232,7 +232,7 @@ fn execute_one(
     })
 }
 
-/// How I/O left the process, and how it was timed.
+/// The facts about the I/O engine and the clock.
 fn backend_facts(
     plan: &Plan,
     clock: Clock,

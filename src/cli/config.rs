@@ -75,7 +75,7 @@ pub(super) fn keep_at_most() -> Result<u64, Failure> {
     }
 }
 
-/// The command line with the user's defaults, except those that contradict higher precedence.
+/// The command line with the user's defaults, except those that conflict with stronger options.
 ///
 /// # Errors
 /// If the configuration file is invalid or has no section of the name after `--use`.

@@ -55,7 +55,7 @@ impl Exit {
             Exit::Signal(signal) => {
                 (128u8.saturating_add(u8::try_from(signal).unwrap_or(127)), 7, "interrupted")
             }
-            // Never compared with others.
+            // Never combined with another end.
             Exit::AsCommand(code) => (code, 9, "command"),
             Exit::Unprofiled => (125, 9, "unprofiled"),
         }

@@ -116,7 +116,7 @@ const MEASURES: [&str; 3] = ["run", "check", "experiment"];
 
 /// Variables with the number of MPI ranks: Open MPI, MPICH and Intel MPI, MVAPICH.
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
-/// Where Slurm starts the ranks: a variable that only ranks have, and the number of ranks.
+/// Variables of ranks that Slurm starts: one that only ranks have, and the number of ranks.
 const RANKS_OF_SLURM: [&str; 2] = ["PMIX_RANK", "SLURM_STEP_NUM_TASKS"];
 
 /// Number of ranks in the MPI job of this process, if there are several.

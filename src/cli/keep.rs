@@ -311,7 +311,7 @@ impl Keeper {
         not_kept(self.option, &format!("{place}: {error}{left}"));
     }
 
-    /// Closes the folder, and says where it is.
+    /// Closes the folder, and prints its path.
     pub(crate) fn finish(self, complete: bool, exit_code: u8, verdict: &str) {
         if let Some(path) = self.close(complete, exit_code, verdict) {
             note(&format!("results stored in {}", path.display()));
@@ -349,7 +349,7 @@ impl Drop for Keeper {
     }
 }
 
-/// How what stood on devices is put back.
+/// Describes how to restore the saved content of devices.
 pub(crate) fn undo_hint<'a>(undos: impl Iterator<Item = &'a Undo>, folder: &Path) -> String {
     let (mut paths, mut consents) = (Vec::new(), String::new());
     for undo in undos {

@@ -116,8 +116,8 @@ pub(crate) fn has_png() -> Result<(), Failure> {
     if cfg!(feature = "png") { Ok(()) } else { Err(wrong(missing)) }
 }
 
-/// Remarks held back from the middle of a document where stderr and stdout are one stream (`2>&1
-/// jq`); `None` while remarks go to stderr.
+/// Remarks held back from the middle of a document, where stderr and stdout are one stream
+/// (`2>&1 | jq`); `None` while remarks go to stderr.
 static HELD_BACK: Mutex<Option<Vec<String>>> = Mutex::new(None);
 
 /// Whether anything was written to stdout.

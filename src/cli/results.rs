@@ -89,8 +89,8 @@ pub(crate) fn against_earlier(keeper: &mut Keeper, verb: &str, now: &Summary) ->
     history::against_earlier(now, &earlier.unwrap_or_default(), verb)
 }
 
-/// Compares a stored check or run with earlier ones in its directory. `None` if it has a reference:
-/// then it was not compared with them.
+/// Compares a stored check or run with earlier ones in its directory. `None` if it was compared
+/// with a reference instead.
 pub(crate) fn kept_against_earlier(folder: &Path) -> Option<String> {
     let kept = KeptResult::at(fs::canonicalize(folder).ok()?)?;
     let Manifest { verb, command, started_unix_ns, .. } = &kept.manifest;

@@ -6,7 +6,7 @@ use super::words::unfit;
 /// Parts begin at multiples of this, bytes: the largest physical block of a disk.
 const GRAIN_BYTES: u64 = 4096;
 
-/// Which part of a region, and of how many.
+/// A part of a region, and the number of parts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Share {
     /// From 1.

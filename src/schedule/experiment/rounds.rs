@@ -4,8 +4,8 @@ use super::{StageEnd, StageJob};
 use iosonde_analysis::experiment::{Steadiness, TrialFigures};
 use iosonde_model::plan::precondition::active_range;
 
-/// `Some` if the rounds end: they are steady, or have reached a limit of rounds or bytes. The text
-/// is the reason for an end before a verdict, and empty otherwise.
+/// `Some` if the rounds end: no further one changes the verdict, or they have written all they may.
+/// The text is the reason for an end before a verdict, and empty otherwise.
 pub(super) fn ended(
     job: &StageJob<'_>,
     end: &StageEnd,

@@ -11,7 +11,7 @@ use iosonde_engine::engine::verify::Journal;
 use iosonde_model::content::replay::Known;
 use iosonde_model::plan::chance::{Chance, mix};
 
-/// When a run is cut off, and the progress of its jobs.
+/// The point where a run is cut off, and the progress of its jobs.
 #[derive(Clone)]
 pub(super) struct Crash {
     state: Arc<Mutex<State>>,

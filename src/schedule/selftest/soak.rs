@@ -11,7 +11,7 @@ use iosonde_engine::engine::verify::{RunInputs, simulate};
 use iosonde_model::plan::{VerifyMode, VerifySetting};
 use iosonde_model::record::VerifyJobRun;
 
-/// The result.
+/// Result of the long simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Soaked {
     pub(super) ops: u64,
