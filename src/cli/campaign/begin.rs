@@ -1,5 +1,5 @@
-//! What the campaign began with: another device at the same path is not touched, and an experiment
-//! file that was changed since is not carried out.
+//! Devices and files of a campaign when it began: a different device at the same path is not
+//! touched, and an experiment file that has changed since is not run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,39 +16,37 @@ use iosonde_model::record::given;
 use iosonde_model::spec::campaign::{Campaign, Device, Requested};
 use iosonde_model::units::bytes;
 
-/// Its file in the folder of the campaign.
+/// File name in the campaign folder.
 pub(super) const BEGIN: &str = "begin.json";
 
-/// Largest such file, bytes.
+/// Largest size of this file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What the campaign began with.
+/// State of the devices and files when the campaign began.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(super) struct Begin {
-    /// Its block devices.
+    /// Block devices.
     devices: Vec<Known>,
-    /// Size of each plain file of the campaign, bytes, by the name of its device; older programs
-    /// did not note it.
+    /// Sizes of plain files, bytes, by device name; older programs did not store them.
     #[serde(default)]
     sizes: BTreeMap<String, u64>,
-    /// The experiment files and data sheets of the user, each with the SHA-256 of its text and of
-    /// all that it includes.
+    /// SHA-256 of each of the user's experiment files (with its includes) and data sheets, by name.
     files: BTreeMap<String, String>,
 }
 
-/// A block device of the campaign as it was at the begin.
+/// A block device of the campaign when it began.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct Known {
     /// Name in the campaign file.
     name: String,
-    /// Serial number, or what else names it, as a consent does.
+    /// Serial number or other identity, as a consent names it.
     id: String,
     /// Size, bytes.
     bytes: u64,
 }
 
 impl Begin {
-    /// Of a campaign that begins now.
+    /// Records the state for a new campaign.
     ///
     /// # Errors
     /// If a file cannot be read.
@@ -65,11 +63,11 @@ impl Begin {
         Ok(Begin { devices, sizes, files })
     }
 
-    /// Whether a device is there, has the serial number that the file gives, and is the one of the
+    /// Checks that a device exists, has the serial number in the file and is the same as at the
     /// begin.
     ///
     /// # Errors
-    /// If it is not.
+    /// If not.
     pub(super) fn is_same_device(&self, device: &Device) -> Result<(), Failure> {
         let (_, number) = identity(device)?;
         let before = self.devices.iter().find(|each| each.name == device.name);
@@ -84,10 +82,10 @@ impl Begin {
         }
     }
 
-    /// Whether the files of an experiment are as they were at the begin.
+    /// Checks that the files of an experiment are unchanged since the begin.
     ///
     /// # Errors
-    /// If one is not.
+    /// If one has changed.
     pub(super) fn are_same_files(&self, requested: &Requested) -> Result<(), Failure> {
         for (name, sum) in files_of(requested)? {
             if self.files.get(&name).is_some_and(|before| *before != sum) {
@@ -101,7 +99,7 @@ impl Begin {
     }
 }
 
-/// The files of the user that an experiment needs, each with its checksum.
+/// Checksums of the user's files that an experiment needs, by name.
 fn files_of(requested: &Requested) -> Result<Vec<(String, String)>, Failure> {
     let mut all = Vec::new();
     if let Some(texts) = own_texts(&requested.name)? {
@@ -117,14 +115,14 @@ fn files_of(requested: &Requested) -> Result<Vec<(String, String)>, Failure> {
 fn sum_of(texts: &[String]) -> String {
     let mut sum = Sha256::new();
     for text in texts {
-        // Two texts are not their concatenation.
+        // The length distinguishes two texts from their concatenation.
         sum.update((text.len() as u64).to_le_bytes());
         sum.update(text);
     }
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the campaign in this folder began with; `None` where an older program did not note it.
+/// Reads the begin of the campaign in this folder; `None` if an older program did not store it.
 ///
 /// # Errors
 /// If the file is damaged.
@@ -148,14 +146,14 @@ fn size_of_file(device: &Device) -> Option<u64> {
     found.is_file().then_some(found.len())
 }
 
-/// How another size is said, if it is another.
+/// Words for a changed size; `None` if it is unchanged.
 fn resized(before_bytes: u64, now_bytes: u64) -> Option<String> {
     let (before, now) = (bytes::exact(before_bytes), bytes::exact(now_bytes));
     let words = format!("has {now}, and had {before} when the campaign began");
     (before_bytes != now_bytes).then_some(words)
 }
 
-/// How a device differs from that of the begin, if so.
+/// How a device differs from the one at the begin, if it does.
 fn differs(before: Option<&Known>, now: Option<&Known>) -> Option<String> {
     match (before, now) {
         (None, None) => None,

@@ -1,4 +1,4 @@
-//! `campaign configure`: a campaign file by choosing from a menu, or by a script; comments stay.
+//! `campaign configure`: edits a campaign file by a menu or by options, and preserves comments.
 
 pub(super) mod document;
 mod draw;
@@ -74,7 +74,7 @@ pub(super) fn configure(args: &ConfigureArgs) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The experiments of a preset, built in or the user's own, in place of those of the file.
+/// Replaces the experiments by those of a preset, built in or the user's own.
 fn apply(document: &mut Document, name: &str, presets: Option<&Path>) -> Result<(), Failure> {
     let own = presets.map(|folder| folder.join(format!("{name}.toml")));
     if let Some(path) = own.filter(|path| path.is_file()) {
@@ -97,11 +97,11 @@ fn apply(document: &mut Document, name: &str, presets: Option<&Path>) -> Result<
 }
 
 fn save(path: &Path, document: &Document) -> Result<(), Failure> {
-    // What was there has been read as a whole, and is a part of the document.
+    // Nothing is lost: the document contains the whole previous file.
     export::write(path, document.text()).or_environment(shown(path))
 }
 
-/// The menu, until it is left.
+/// Shows the menu until the user leaves it.
 fn by_menu(path: &Path, document: Document) -> Result<Exit, Failure> {
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
         return Err(wrong(

@@ -1,5 +1,5 @@
-//! `campaign demo`: a campaign that was recorded on simulated devices, brought along whole, so that
-//! reports can be tried without a device.
+//! `campaign demo`: unpacks a campaign recorded on simulated devices, to try reports without a
+//! device.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,9 +10,9 @@ use crate::cli::exit::{About, Exit, Failure, wrong};
 use crate::cli::output::note;
 use iosonde_report::clean::clean;
 
-/// All files of the output directory by path, as JSON, compressed.
+/// All files of the output directory by path, as compressed JSON.
 const RECORDED: &[u8] = include_bytes!("../../../assets/demo-campaign/demo.json.zst");
-/// More than it is, uncompressed, bytes.
+/// Limit of the uncompressed size, bytes.
 const MOST_BYTES: usize = 16 << 20;
 
 /// Runs the command.
@@ -31,7 +31,7 @@ pub(super) fn demo(args: &DemoArgs) -> Result<Exit, Failure> {
     summary::report(&args.output, args.output_format, None)
 }
 
-/// Writes the files below a folder of the recorded campaign; `""` is all of it.
+/// Writes the files below a folder of the recorded campaign; `""` means all of them.
 pub(in crate::cli) fn unpack(output: &Path, below: &str) -> std::io::Result<()> {
     let text = zstd::bulk::decompress(RECORDED, MOST_BYTES)?;
     let files: BTreeMap<&Path, String> = serde_json::from_slice(&text)?;
@@ -46,7 +46,7 @@ pub(in crate::cli) fn unpack(output: &Path, below: &str) -> std::io::Result<()> 
     Ok(())
 }
 
-/// The bytes of a file: each byte of one that is compressed itself is a character.
+/// Content as bytes; each character of a `.zst` file represents one byte.
 fn bytes_of(path: &Path, content: String) -> Vec<u8> {
     match path.extension().is_some_and(|extension| extension == "zst") {
         true => content.chars().map(|byte| byte as u8).collect(),

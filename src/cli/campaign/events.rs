@@ -1,31 +1,30 @@
-//! The event log of a campaign: `action|device|epoch|details`, one line each, in the order in which
-//! things happened, and the same as JSON lines in `log.jsonl`. The lines of each device stand in a
-//! log of its own too.
+//! Event log of a campaign: lines `action|device|epoch|details` in order of time, also as JSON
+//! lines in `log.jsonl`. The lines of each device are also in a separate log.
 
 use serde_json::json;
 
 use crate::cli::keep::Keeper;
 use iosonde_report::clean::clean;
 
-/// Name of the log in the folder of the campaign.
+/// Name of the log in the campaign folder.
 pub(super) const EVENTS: &str = "events.log";
 
-/// Stands for the device where an event concerns all of them.
+/// Device name of an event that concerns all devices.
 pub(super) const ALL: &str = "-";
 
-/// The log, and the folder that it stands in.
+/// The log, and the keeper of its folder.
 pub(super) struct Events {
     keeper: Keeper,
     lines: String,
 }
 
 impl Events {
-    /// Goes on with the lines that are there.
+    /// Continues after the given lines.
     pub(super) fn new(keeper: Keeper, lines: String) -> Events {
         Events { keeper, lines }
     }
 
-    /// Adds a line, and stores it at once.
+    /// Adds a line and stores it at once.
     pub(super) fn add(&mut self, action: &str, device: &str, details: &str) {
         let epoch = iosonde_sys::clock::realtime_ns() / 1_000_000_000;
         let details = plain(details);
@@ -39,7 +38,7 @@ impl Events {
         }));
     }
 
-    /// How often such an event of a device stands in the log.
+    /// Number of log lines for this event of a device.
     pub(super) fn count(&self, action: &str, device: &str, details: &str) -> usize {
         let details = plain(details);
         let is_it = |line: &&str| {
@@ -55,13 +54,13 @@ impl Events {
         self.keeper.is_lost()
     }
 
-    /// The folder, to close it.
+    /// Returns the keeper, to close the folder.
     pub(super) fn into_keeper(self) -> Keeper {
         self.keeper
     }
 }
 
-/// Details as they stand on a line.
+/// Details as written in a line.
 fn plain(details: &str) -> String {
     clean(details).replace('|', "/")
 }

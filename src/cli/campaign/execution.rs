@@ -1,4 +1,4 @@
-//! Runs what is missing of a campaign: devices in parallel, the experiments of each in order.
+//! Runs the missing part of a campaign: devices in parallel, the experiments of each in order.
 
 use std::fs::{File, TryLockError};
 use std::os::unix::process::CommandExt;
@@ -26,9 +26,9 @@ use iosonde_model::spec::campaign::{Campaign, Device};
 use iosonde_report::clean::clean;
 use iosonde_report::html::html;
 
-/// How often it is looked whether a process has ended.
+/// Interval between checks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(20);
-/// How often it is looked what an experiment has done to its device.
+/// Interval between checks of the events in an experiment's folder.
 const LOOK_AT_FOLDER: Duration = Duration::from_secs(1);
 
 /// `campaign run`.
@@ -46,7 +46,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     let place = Place::find()?;
     place.admit_named(targets(&campaign))?;
     let begin = Begin::of(&campaign)?;
-    // Of two that begin at once, the second finds the campaign of the first.
+    // If two campaigns begin at once, the second finds the folder of the first.
     let locked = std::fs::create_dir_all(&output).and_then(|()| File::open(&output));
     let locked = locked.and_then(|folder| folder.lock().map(|()| folder));
     let locked = locked.or_environment(format!("--output: {}", output.display()))?;
@@ -78,7 +78,7 @@ pub(super) fn resume(args: &OutputArgs, words: &[String]) -> Result<Exit, Failur
     execute(all, &args.output, events, &place, Output::new(args.output_format))
 }
 
-/// A device that is missing ends its own work alone, later; here it is only named.
+/// Warns of missing devices. A missing device later ends only its own work.
 fn devices_present(campaign: &Campaign) {
     for device in campaign.devices.iter().filter(|device| !device.is_simulated()) {
         if let Err(failure) = identity(device) {
@@ -87,15 +87,15 @@ fn devices_present(campaign: &Campaign) {
     }
 }
 
-/// What all devices share.
+/// State shared by all devices.
 struct Shared<'a> {
     campaign: &'a Campaign,
-    /// What it began with, where that is known.
+    /// State at the begin, if recorded.
     begin: Option<Begin>,
     output: &'a Path,
     place: &'a Place,
     events: Mutex<Events>,
-    /// The next device without a thread.
+    /// Index of the next device without a thread.
     next: AtomicUsize,
 }
 
@@ -104,7 +104,7 @@ impl Shared<'_> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An event in the log, and on stderr.
+    /// Adds an event to the log and prints it on stderr.
     fn add(&self, action: &str, device: &str, details: &str) {
         self.events().add(action, device, details);
         note(&format!("{action}: {}: {}", clean(device), clean(details)));
@@ -170,7 +170,7 @@ fn execute(
     Ok(exit)
 }
 
-/// The work on a device between the two events that mark it in the logs.
+/// Does the work on a device between the two events that mark it in the logs.
 fn marked(shared: &Shared<'_>, device: &Device) -> Exit {
     let name = &device.name;
     shared.events().add("begin", name, &format!("device {}", device.path));
@@ -179,7 +179,7 @@ fn marked(shared: &Shared<'_>, device: &Device) -> Exit {
     exit
 }
 
-/// The experiments of a device, in order, until one of the rules ends it.
+/// Runs the experiments of a device in order until a stop rule ends the work.
 fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
     let name = &device.name;
     let mut exit = Exit::Done;
@@ -201,7 +201,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
         let state = match step.state() {
             Ok(State::Done(_, code, verdict)) => {
                 exit = exit.or_graver(Exit::of_code(code));
-                // A kill may have come between its end and the line that says so.
+                // A kill may have come before the log line for its end.
                 logged.complete(shared, &step, code, &verdict);
                 continue;
             }
@@ -220,7 +220,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
             shared.add("stop", name, &format!("stop.after {after}: {experiment} not begun"));
             return exit;
         }
-        // A device may have changed under the same name since the last experiment.
+        // The name may refer to another device since the last experiment.
         if !device.is_simulated()
             && let Err(failure) = is_there(shared, device)
         {
@@ -228,7 +228,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
             let gone = Exit::Environment;
             return exit.or_graver(if failure.exit == Exit::Refused { failure.exit } else { gone });
         }
-        // What is begun goes on with the copy in its folder.
+        // A begun experiment uses the copy of the file in its folder.
         if let (State::Waiting, Some(begin)) = (&state, &shared.begin)
             && let Err(failure) = begin.are_same_files(step.requested)
         {
@@ -246,7 +246,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
                 logged.complete(shared, &step, code, &verdict);
                 (code, None)
             }
-            // It ended before its time, by one of its limits: what is missing can be run later.
+            // One of its limits ended it early; the missing runs can follow later.
             _ if code == Exit::Done.code() => (Exit::Inconclusive.code(), Some(said)),
             _ => match step.missing() {
                 because if because.is_empty() => (code, Some(said)),
@@ -273,7 +273,7 @@ fn one_device(shared: &Shared<'_>, device: &Device) -> Exit {
     exit
 }
 
-/// Whether a device is there, and is the one that is meant.
+/// Checks that a device exists and is the expected one.
 fn is_there(shared: &Shared<'_>, device: &Device) -> Result<(), Failure> {
     match &shared.begin {
         Some(begin) => begin.is_same_device(device),
@@ -281,9 +281,9 @@ fn is_there(shared: &Shared<'_>, device: &Device) -> Result<(), Failure> {
     }
 }
 
-/// The folder of a device, locked. Each process for the device inherits the lock as its standard
-/// input, which it does not read: after this process was killed, the lock is free only when the
-/// last of them has ended, and has closed the device. `None` if a signal ended the wait.
+/// Locks the folder of a device. Each process for the device inherits the lock as its standard
+/// input, which it does not read: if this process is killed, the lock is free only when the last of
+/// them has ended and closed the device. `None` if a signal ended the wait.
 fn claimed(shared: &Shared<'_>, device: &Device) -> std::io::Result<Option<File>> {
     let folder = folder_of(device, shared.output);
     std::fs::create_dir_all(&folder)?;
@@ -307,7 +307,7 @@ fn claimed(shared: &Shared<'_>, device: &Device) -> std::io::Result<Option<File>
     }
 }
 
-/// Runs an experiment, or what is missing of it; gives its exit code, and what it said.
+/// Runs an experiment or its missing part; returns its exit code and its message.
 fn carry_out(
     shared: &Shared<'_>,
     step: &Step<'_>,
@@ -342,7 +342,7 @@ fn carry_out(
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut said = Vec::new();
-            // Only the end counts; what is longer than this is no message of ours.
+            // Our messages are shorter than this.
             if let Some(stderr) = stderr {
                 let _ = std::io::Read::read_to_end(
                     &mut std::io::Read::take(stderr, 1 << 20),
@@ -356,8 +356,8 @@ fn carry_out(
     })
 }
 
-/// The option that names the experiment before this one on the device, if that may have prepared
-/// it. Only what was completed counts, and the next to last counts no more: it was written since.
+/// Option `--prepared-by` with the previous experiment on the device, if it is complete and
+/// prepared the device. Earlier ones do not count: the device was written since.
 fn prepared_by(shared: &Shared<'_>, step: &Step<'_>) -> Option<String> {
     if !step.requested.skip_if_prepared {
         return None;
@@ -377,7 +377,7 @@ fn prepared_by(shared: &Shared<'_>, step: &Step<'_>) -> Option<String> {
     Some(format!("--prepared-by={}", folder?.to_string_lossy()))
 }
 
-/// The exit code of a process; a signal that asks for an end is passed on to it.
+/// Waits for a process and returns its exit code; passes an interrupt on to it once.
 fn ended(shared: &Shared<'_>, process: &mut Child, meanwhile: &mut dyn FnMut()) -> u8 {
     let mut is_passed_on = false;
     let mut looked = Instant::now();
@@ -402,18 +402,18 @@ fn ended(shared: &Shared<'_>, process: &mut Child, meanwhile: &mut dyn FnMut()) 
     }
 }
 
-/// What the experiments of a device did to it, as far as the log has it. A kill may have come
-/// before a line: each event stands in the log as often as the folders say.
+/// Events of a device's experiments that the log must contain. A kill may have prevented a line, so
+/// each event is logged as often as the folders contain it.
 #[derive(Default)]
 struct Logged {
-    /// Those of the experiments before.
+    /// Events of the previous experiments.
     before: Vec<(&'static str, String)>,
-    /// The state of the folder that was read last.
+    /// Modification time of the folder read last.
     changed: Option<SystemTime>,
 }
 
 impl Logged {
-    /// Adds what the log lacks of an experiment.
+    /// Logs the events of an experiment that the log lacks.
     fn add_events(&self, shared: &Shared<'_>, step: &Step<'_>) {
         let all = step.happened();
         for (place, event) in all.iter().enumerate() {
@@ -423,7 +423,7 @@ impl Logged {
         }
     }
 
-    /// The same, if its folder has changed since.
+    /// Does so only if the folder has changed since.
     fn add_changes(&mut self, shared: &Shared<'_>, step: &Step<'_>) {
         let changed = step.changed();
         if changed != self.changed {
@@ -432,7 +432,7 @@ impl Logged {
         }
     }
 
-    /// An experiment is complete: adds what the log lacks of it, and how it ended.
+    /// Logs the missing events of a complete experiment, and its result.
     fn complete(&mut self, shared: &Shared<'_>, step: &Step<'_>, code: u8, verdict: &str) {
         self.add_events(shared, step);
         let details = format!("{}: exit code {code}: {verdict}", step.requested.name);
@@ -444,7 +444,7 @@ impl Logged {
         self.before.extend(step.happened());
     }
 
-    /// Whether the log lacks an event, which is the last of `own` of its experiment.
+    /// Whether the log lacks an event. `own` holds the events of its experiment up to this one.
     fn is_missing(
         &self,
         shared: &Shared<'_>,
@@ -457,12 +457,12 @@ impl Logged {
     }
 }
 
-/// This program with these words, in a process group of its own: a signal from the terminal goes to
-/// the campaign alone, which passes it on once.
+/// This program with these arguments, in its own process group: a signal from the terminal reaches
+/// only the campaign, which passes it on once.
 pub(super) fn child(words: &[String]) -> Command {
     let program = std::env::current_exe().unwrap_or_else(|_| "iosonde".into());
     let mut command = Command::new(program);
-    // It has no peers, even where the campaign is one of many hosts.
+    // It has no peers, even if the campaign runs on several hosts.
     command.args(words).env_remove(BARRIER).stdin(Stdio::null()).process_group(0);
     command
 }

@@ -1,4 +1,4 @@
-//! Reads a campaign file with what the command line changes in it.
+//! Reads a campaign file and applies the changes of the command line.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use iosonde_model::spec::experiment::Switch;
 
 /// Largest campaign file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
-/// Experiments of a preset that replace those of the file.
+/// Presets, each with the experiments that replace those of the file, if any.
 pub(super) const PRESETS: [(&str, &[&str]); 9] = [
     ("none", &[]),
     ("quick", &[]),
@@ -23,16 +23,16 @@ pub(super) const PRESETS: [(&str, &[&str]); 9] = [
     ("provision-random", &["provision-random"]),
     (MIXED, &["provision-sequential", "provision-random"]),
 ];
-/// The preset whose experiments are given to the devices in turn.
+/// The preset that assigns its experiments to the devices in turn.
 const MIXED: &str = "provision-mixed";
 
-/// Reads a campaign with what the command line changes in it.
+/// Reads a campaign and applies the changes of the command line.
 ///
 /// # Errors
-/// If it is no campaign, or contradicts itself.
+/// If it is not a campaign, or contradicts itself.
 pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<Campaign, Failure> {
     let text = given::text(path, MAX_BYTES).or_wrong(shown(path))?;
-    // Read as what it is first, so that an error has its line and column.
+    // The unchanged text is parsed first, so that an error has its line and column.
     toml::from_str::<Campaign>(&text).or_wrong(format!("{} is not a campaign", shown(path)))?;
     let mut document = Document::parse(&text).map_err(wrong)?;
     for change in set {
@@ -44,7 +44,7 @@ pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<
     let mut campaign = changed.map_err(|error| wrong(format!("--set: {}", error.message())))?;
     apply(&mut campaign, preset);
     check(&campaign).map_err(|error| {
-        // What the command line changed stands nowhere in the file.
+        // Values from the command line have no line in the file.
         let is_changed = preset.is_some() || !set.is_empty();
         let line = if is_changed { None } else { line_of(&text, &error.place) };
         let line = line.map_or(String::new(), |line| format!(", line {line}"));
@@ -53,8 +53,8 @@ pub(super) fn load(path: &Path, preset: Option<&str>, set: &[String]) -> Result<
     Ok(campaign)
 }
 
-/// The line, from 1, of a place such as `device.1.name`: that of the key, or else of what it would
-/// stand in.
+/// Line, from 1, of a place such as `device.1.name`: of its key, or else of the table that lacks
+/// it.
 fn line_of(text: &str, place: &str) -> Option<usize> {
     let document = toml_edit::Document::parse(text).ok()?;
     let mut item = document.as_item();
@@ -71,7 +71,7 @@ fn line_of(text: &str, place: &str) -> Option<usize> {
     Some(text[..start?.start].matches('\n').count() + 1)
 }
 
-/// Changes the experiments as a preset says.
+/// Applies a preset to the experiments.
 pub(super) fn apply(campaign: &mut Campaign, preset: Option<&str>) {
     match preset {
         None => {}
@@ -80,8 +80,8 @@ pub(super) fn apply(campaign: &mut Campaign, preset: Option<&str>) {
             give_in_turn(campaign, false);
         }
         Some("quick") => campaign.experiments.iter_mut().for_each(|each| each.quick = true),
-        // SNIA SSS PTS 2.0.2: enterprise drives are tested with their write cache off, all over;
-        // client drives with it on, over three quarters.
+        // SNIA SSS PTS 2.0.2: enterprise drives are tested with write cache off over the full
+        // range, client drives with it on over 75 percent.
         Some("enterprise") => of_class(campaign, Switch::Off, 100, (32, 4)),
         Some("client") => of_class(campaign, Switch::On, 75, (16, 2)),
         Some(preset) => {
@@ -94,8 +94,8 @@ pub(super) fn apply(campaign: &mut Campaign, preset: Option<&str>) {
     }
 }
 
-/// Whether each experiment is the profile of some of the devices, which have them in turn; if not,
-/// all run on every device.
+/// Makes each experiment a profile that the devices have in turn, or, if not mixed, removes
+/// profiles so that all experiments run on every device.
 fn give_in_turn(campaign: &mut Campaign, is_mixed: bool) {
     campaign.devices.iter_mut().for_each(|device| device.profile = None);
     campaign.round_robin.clear();
@@ -105,8 +105,7 @@ fn give_in_turn(campaign: &mut Campaign, is_mixed: bool) {
     }
 }
 
-/// Sets what distinguishes a class of drives; depth and threads where the experiment leaves them
-/// open.
+/// Sets the parameters of a drive class; queue depth and jobs only for `pts-iops`.
 fn of_class(campaign: &mut Campaign, cache: Switch, range: u8, (depth, jobs): (u32, u32)) {
     let simulated = |device: &Device| device.is_simulated();
     let has_cache = !campaign.devices.iter().all(simulated);

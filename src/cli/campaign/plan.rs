@@ -1,5 +1,5 @@
-//! What a campaign would do: every experiment is rehearsed by `experiment run --dry-run`, so that a
-//! refusal shows before the first run.
+//! Previews a campaign: rehearses each experiment by `experiment run --dry-run`, so that a refusal
+//! shows before the first run.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -17,11 +17,11 @@ use iosonde_model::spec::campaign::{Campaign, Device};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_report::clean::clean;
 
-/// One experiment on one device, rehearsed.
+/// A rehearsed experiment on one device.
 struct Rehearsed {
     device: String,
     experiment: String,
-    /// The estimate of the experiment, or why it would not run.
+    /// Estimate of the experiment, or the reason of its refusal.
     estimate: Result<Value, String>,
 }
 
@@ -124,7 +124,7 @@ pub(super) fn plan(args: &FileArgs) -> Result<Exit, Failure> {
     Ok(output.end(exit))
 }
 
-/// The profile of each device, on a line; nothing if none has one.
+/// Line with the profile of each device; empty if none has one.
 fn profiles(campaign: &Campaign) -> String {
     let named =
         |device: &Device| Some(format!("{} {}", device.name, clean(campaign.profile_of(device)?)));
@@ -158,7 +158,7 @@ fn rehearse(campaign: &Campaign) -> Result<Vec<Rehearsed>, Failure> {
     Ok(all)
 }
 
-/// What a process said on stderr, on one line.
+/// Stderr of a process on one line.
 pub(super) fn reason(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -167,15 +167,15 @@ pub(super) fn reason(stderr: &[u8]) -> String {
     said.strip_prefix("error: ").unwrap_or(&said).to_owned()
 }
 
-/// Whether each device is there, is the one that is meant, and stands in the file once.
+/// Checks that each device exists, is the expected one and is listed once.
 ///
 /// # Errors
-/// The first that does not.
+/// For the first device that fails.
 pub(super) fn devices(campaign: &Campaign) -> Result<(), Failure> {
     let mut known: Vec<(PathBuf, [u64; 3], &Device)> = Vec::new();
     for device in campaign.devices.iter().filter(|device| !device.is_simulated()) {
         let (path, number) = identity(device)?;
-        // Two nodes may lead to one device, and two names to one file.
+        // Two device nodes may lead to one device, and two names to one file.
         let facts = std::fs::metadata(&path).or_wrong(format!("device `{}`", device.name))?;
         let numbers = [number, facts.dev(), facts.ino()];
         let is_same = |(other, others, _): &&(PathBuf, [u64; 3], &Device)| {
@@ -194,10 +194,10 @@ pub(super) fn devices(campaign: &Campaign) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The path without links, and the number of a block device (0 for anything else).
+/// Path without links, and the number of a block device (0 for anything else).
 ///
 /// # Errors
-/// If it is not there, or has not the serial number that the file gives.
+/// If the device does not exist or lacks the serial number in the file.
 pub(super) fn identity(device: &Device) -> Result<(PathBuf, u64), Failure> {
     let (name, path) = (&device.name, &device.path);
     let about = format!("device `{name}`: `{path}`");
@@ -226,7 +226,7 @@ pub(super) fn identity(device: &Device) -> Result<(PathBuf, u64), Failure> {
     ))
 }
 
-/// The block devices, as other hosts that have them too would recognise them.
+/// Block devices, with identities that other hosts sharing them would recognise.
 pub(super) fn targets(campaign: &Campaign) -> Vec<TargetIdentity> {
     let real = campaign.devices.iter().filter(|device| !device.is_simulated());
     let known = real.filter_map(|device| {
@@ -239,10 +239,10 @@ pub(super) fn targets(campaign: &Campaign) -> Vec<TargetIdentity> {
     known.collect()
 }
 
-/// Whether an output directory may be used for a new campaign.
+/// Checks that an output directory can be used for a new campaign.
 ///
 /// # Errors
-/// If it holds one.
+/// If it already holds a campaign.
 pub(super) fn unused(output: &std::path::Path) -> Result<(), Failure> {
     if state::is_one(output) {
         let shown = output.display();

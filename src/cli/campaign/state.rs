@@ -1,5 +1,5 @@
-//! How far a campaign is, read from its folders: they alone are the truth, so that a campaign that
-//! was killed at any point can be gone on with.
+//! Progress of a campaign, derived only from its folders, so that a campaign killed at any point
+//! can be resumed.
 
 use std::fs;
 use std::io;
@@ -15,22 +15,22 @@ use iosonde_model::record::experiment_folder::ExperimentFolder;
 use iosonde_model::record::given;
 use iosonde_model::spec::campaign::{Campaign, Device, Requested};
 
-/// Largest file of a campaign that is read, bytes.
+/// Largest file that is read, bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What the name of a folder holds, and the file without which nothing was begun in it: a power cut
-/// may come between the two.
+/// Part of a folder's name, and the file that marks it as begun: a power cut may come between
+/// creating the two.
 const CAMPAIGN: (&str, &str) = ("-campaign-", "campaign.json");
 const EXPERIMENT: (&str, &str) = ("-experiment-", "experiment.json");
 
-/// How far one experiment on one device is.
+/// Progress of an experiment on a device.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum State {
     /// Nothing was measured.
     Waiting,
-    /// Begun and not complete: its folder, and the runs in it.
+    /// Begun and not complete: folder and number of runs.
     Partial(PathBuf, usize),
-    /// Complete: its folder, exit code and verdict.
+    /// Complete: folder, exit code and verdict.
     Done(PathBuf, u8, String),
 }
 
@@ -39,16 +39,16 @@ pub(super) enum State {
 pub(super) struct Step<'a> {
     pub device: &'a Device,
     pub requested: &'a Requested,
-    /// Folder of its results.
+    /// Folder for its results.
     pub folder: PathBuf,
 }
 
-/// Folder of the results of a device in that of the campaign.
+/// Folder for the results of a device.
 pub(super) fn folder_of(device: &Device, output: &Path) -> PathBuf {
     output.join(DEVICES).join(&device.name)
 }
 
-/// Every experiment of a device, in order.
+/// All experiments of a device, in order.
 pub(super) fn steps<'a>(
     campaign: &'a Campaign,
     device: &'a Device,
@@ -64,7 +64,7 @@ pub(super) fn steps<'a>(
 }
 
 impl Step<'_> {
-    /// How far it is.
+    /// Progress of the step.
     ///
     /// # Errors
     /// If its folder cannot be read.
@@ -83,7 +83,7 @@ impl Step<'_> {
         })
     }
 
-    /// Why it is not complete, as far as its records say; empty if they do not.
+    /// Why it is incomplete, as far as the records show; empty otherwise.
     pub(super) fn missing(&self) -> String {
         match self.state() {
             Ok(State::Partial(folder, _)) => {
@@ -94,20 +94,20 @@ impl Step<'_> {
         }
     }
 
-    /// When something was last kept in its folder, apart from runs.
+    /// Modification time of its folder. Runs do not change it: they are stored in a subfolder.
     pub(super) fn changed(&self) -> Option<SystemTime> {
         let folder = newest(&self.folder, EXPERIMENT).ok().flatten()?;
         fs::metadata(folder).ok()?.modified().ok()
     }
 
-    /// Whether a stage of it purged or preconditioned the device.
+    /// Whether one of its stages purged or preconditioned the device.
     pub(super) fn is_prepared(&self) -> bool {
         let done = self.happened();
         done.iter().any(|(action, _)| ["purge", "precondition"].contains(action))
     }
 
-    /// What its stages did to the device before their runs, for the log; what cannot be read is
-    /// left to the report.
+    /// Events of its stages before their runs, for the log. Unreadable records are left to the
+    /// report.
     pub(super) fn happened(&self) -> Vec<(&'static str, String)> {
         let mut all = Vec::new();
         let name = &self.requested.name;
@@ -117,7 +117,7 @@ impl Step<'_> {
         let stages = opened.run.experiment.stages.iter();
         for begun in stages.filter_map(|stage| opened.stage(&stage.name).ok().flatten()) {
             let of = format!("{name}, stage {}", begun.stage);
-            // While the stage runs, there is no state afterwards.
+            // While the stage runs, the state afterwards is not known.
             if let Some((cache, after)) =
                 begun.write_cache.as_ref().and_then(|c| Some((c, c.after?)))
             {
@@ -128,7 +128,7 @@ impl Step<'_> {
             }
             let of_preparations = begun.prepared.iter().filter_map(|each| each.purge.as_ref());
             let purges: Vec<&Purged> = match begun.purges.as_slice() {
-                // An older program noted them with the preparation alone.
+                // Older programs stored purges only with the preparation.
                 [] => of_preparations.collect(),
                 all => all.iter().collect(),
             };
@@ -158,7 +158,7 @@ impl Step<'_> {
     }
 }
 
-/// The folder of the campaign itself in its output directory.
+/// Campaign folder in the output directory.
 ///
 /// # Errors
 /// If there is none.
@@ -174,7 +174,7 @@ pub(super) fn is_one(output: &Path) -> bool {
     newest(output, CAMPAIGN).is_ok_and(|found| found.is_some())
 }
 
-/// The campaign in its output directory, as it was begun.
+/// Reads the campaign in the output directory, as it was begun.
 ///
 /// # Errors
 /// If there is none, or it is damaged.
@@ -188,12 +188,12 @@ pub(super) fn read(output: &Path) -> Result<(Campaign, PathBuf), Failure> {
     Ok((campaign, folder))
 }
 
-/// The lines of its event log so far.
+/// Lines of the event log so far.
 pub(super) fn events(folder: &Path) -> String {
     given::text(&folder.join(EVENTS), MAX_BYTES).unwrap_or_default()
 }
 
-/// The last folder by name of a kind.
+/// Last folder of a kind, by name.
 fn newest(parent: &Path, (word, file): (&str, &str)) -> Result<Option<PathBuf>, Failure> {
     if !parent.is_dir() {
         return Ok(None);

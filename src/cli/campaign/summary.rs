@@ -1,5 +1,5 @@
-//! Status, report and sign-off: read from the folders of the experiments, verdicts computed again
-//! from their records.
+//! Status, report and sign-off, from the folders of the experiments. Verdicts are computed again
+//! from the records.
 
 use std::path::Path;
 
@@ -101,7 +101,7 @@ pub(super) fn report(
     Ok(out.end(exit.or_graver(page.map_or(Exit::Done, written))))
 }
 
-/// What each device was found to be, with the evidence.
+/// Sign-off of all devices, with evidence.
 ///
 /// # Errors
 /// If a folder cannot be read.
@@ -135,7 +135,7 @@ pub(super) fn sign_off(campaign: &Campaign, output: &Path) -> Result<SignOff, Fa
     })
 }
 
-/// An experiment on a device; `output` is where the results are.
+/// Sign-off of an experiment; `output` is the output directory.
 fn experiment(step: &Step<'_>, output: &Path) -> Result<SignedExperiment, Failure> {
     let name = step.requested.name.clone();
     let incomplete = |name, because| {
@@ -144,7 +144,7 @@ fn experiment(step: &Step<'_>, output: &Path) -> Result<SignedExperiment, Failur
     let State::Done(folder, exit_code, verdict) = step.state()? else {
         return incomplete(name, step.missing());
     };
-    // What was altered or is gone is no evidence.
+    // Altered or missing records are not evidence.
     if let Err(failure) = AcceptArgs::NEVER.read(&folder) {
         let because: Vec<&str> = failure.message.lines().map(str::trim).collect();
         return incomplete(name, because.join(" "));
@@ -166,14 +166,14 @@ fn experiment(step: &Step<'_>, output: &Path) -> Result<SignedExperiment, Failur
     Ok(SignedExperiment { name, state, because, result: Some(result) })
 }
 
-/// Maker's names and numbers of the device that was measured.
+/// Vendor's names and numbers of the measured device.
 fn identity(study: &Study) -> Option<Identity> {
     let device = study.target.as_ref()?.device.as_ref()?;
     let (model, serial) = (device.model.clone(), device.serial.clone());
     Some(Identity { model, serial, bytes: device.bytes })
 }
 
-/// The stages in rounds, each with its verdict.
+/// Stages in rounds, each with its verdict.
 fn steadiness(study: &Study) -> Vec<SignedStage> {
     let judged = study.stages.iter().filter(|facts| facts.why_not_run().is_none());
     let judged = judged.filter_map(|facts| Some((facts, facts.steadiness.as_ref()?)));
@@ -188,7 +188,7 @@ fn steadiness(study: &Study) -> Vec<SignedStage> {
         .collect()
 }
 
-/// The sign-offs of many hosts as one; null for a host that has none.
+/// Combines the sign-offs of several hosts; null for a host without one.
 pub(super) fn of_hosts(hosts: &[(&str, Value)]) -> (CampaignAnswer, String) {
     let empty = Vec::new();
     let list = |value: &Value| value.as_array().unwrap_or(&empty).clone();

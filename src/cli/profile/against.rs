@@ -1,4 +1,4 @@
-//! The result of a run to compare the profile with, if given.
+//! Comparison of a profile with the result of a run, if given.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use iosonde_model::record::{ProfileRun, Run};
 pub(super) struct Beside(Box<Run>);
 
 impl Beside {
-    /// Reads it, before anything is run.
+    /// Reads the run before profiling begins.
     ///
     /// # Errors
     /// If it cannot be read, or cannot be compared.
@@ -28,7 +28,7 @@ impl Beside {
         Ok(Beside(run))
     }
 
-    /// The share of that run's rates that the program used, or why it is unknown.
+    /// Share of that run's rates that the program used, or why it is unknown.
     pub(super) fn analysed(&self, run: &ProfileRun, figures: &Figures) -> Result<Against, String> {
         profile::against(run, figures, &self.0)
     }

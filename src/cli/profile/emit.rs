@@ -12,17 +12,17 @@ use iosonde_report::profile_toml::{emit, replay_options};
 pub(super) struct Emitted(PathBuf);
 
 impl Emitted {
-    /// Checks, before anything is run, whether the file can be written.
+    /// Checks before profiling begins whether the file can be written.
     ///
     /// # Errors
-    /// If not, or if a file exists that was not written by this option.
+    /// If it cannot, or if the existing file was not written by this option.
     pub(super) fn at(path: &Path) -> Result<Emitted, Failure> {
         let is_ours = |start: &str| start.starts_with("# The requests of: ");
         export::probe(path, &is_ours).or_wrong(format!("--emit {}", path.display()))?;
         Ok(Emitted(path.to_path_buf()))
     }
 
-    /// Its folder.
+    /// Folder of the file.
     pub(super) fn parent(&self) -> &Path {
         export::directory_of(&self.0)
     }

@@ -1,5 +1,5 @@
-//! Stores a profile: a result folder like that of any other command, and with -o the latest report
-//! under a fixed name.
+//! Stores a profile in a result folder as every command does and, with -o, the latest report under
+//! a fixed name.
 
 use std::path::{Path, PathBuf};
 
@@ -19,19 +19,19 @@ const JSON: &str = "report.json";
 /// An open folder.
 pub(super) struct Folder {
     keeper: Keeper,
-    /// The path of the result folder.
+    /// Directory that contains the result folder.
     pub(super) parent: Option<PathBuf>,
-    /// The folder given by the user.
+    /// Folder given by the user.
     named: Option<PathBuf>,
-    /// A document of an earlier run exists there: it must not remain next to a newer report.
+    /// An earlier run left a JSON report there: it must not remain next to a newer text report.
     has_document: bool,
 }
 
 impl Folder {
-    /// Opens it before anything is run.
+    /// Opens the folder before profiling begins.
     ///
     /// # Errors
-    /// If the folder that the user named cannot take results.
+    /// If results cannot be stored in the user's folder.
     pub(super) fn open(named: Option<&Path>, words: &[String]) -> Result<Folder, Failure> {
         let (option, verb) = ("-o DIR", "profile");
         let Some(folder) = named else {
@@ -50,7 +50,8 @@ impl Folder {
         Ok(Folder { keeper, parent: Some(folder.clone()), named: Some(folder), has_document })
     }
 
-    /// Keeps the record, the report and its pictures; whether all is where it was asked to be.
+    /// Stores the record, the report and its charts; returns whether the report in the user's
+    /// folder was written.
     pub(super) fn keep(&mut self, run: &ProfileRun, text: &str) -> bool {
         self.keeper.keep_cell("01-profile.json", run);
         self.keeper.keep_bytes(TEXT, text);
@@ -65,7 +66,7 @@ impl Folder {
         self.export(TEXT, text)
     }
 
-    /// Keeps the figures for programs, likewise, if they are wanted or there were some.
+    /// Stores the JSON report likewise, if requested or if an earlier one exists.
     pub(super) fn keep_document(
         &mut self,
         is_wanted: bool,
@@ -90,7 +91,7 @@ impl Folder {
         written.is_ok()
     }
 
-    /// Closes it, and says where it is.
+    /// Closes the folder and prints its path.
     pub(super) fn finish(self, complete: bool, exit_code: u8, verdict: &str) {
         self.keeper.finish(complete, exit_code, verdict);
     }
@@ -103,6 +104,6 @@ fn is_our_text(start: &str) -> bool {
 }
 
 fn is_our_json(start: &str) -> bool {
-    // Its schema stands further down: names are in the order of the alphabet.
+    // The schema comes later: names are in alphabetical order.
     start.starts_with('{') && start.contains("\"all_requests\"")
 }

@@ -1,4 +1,4 @@
-//! `--live`: what happened in the last second: a full screen on a terminal, a line elsewhere.
+//! `--live`: activity of the last second, on a full screen in a terminal, as a line elsewhere.
 
 mod draw;
 mod screen;
@@ -14,10 +14,10 @@ use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 use crate::cli::output::note;
 use screen::Screen;
 
-/// SIGINT: a terminal in raw mode sends a character instead.
+/// SIGINT. A terminal in raw mode delivers a character instead.
 const INTERRUPT: i32 = 2;
 
-/// Which table is shown.
+/// The table shown.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Table {
     #[default]
@@ -26,7 +26,7 @@ enum Table {
     Cgroups,
 }
 
-/// By what its rows are sorted.
+/// Sort order of its rows.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Order {
     #[default]
@@ -35,10 +35,10 @@ enum Order {
     Syncs,
 }
 
-/// The last second, and how it is to be shown.
+/// Activity of the last second, and how to show it.
 #[derive(Debug, Default)]
 struct View {
-    /// `None` for the whole machine. Files and cgroups are those of all programs anyway.
+    /// `None` for the whole machine. Files and cgroups always cover all programs.
     subject: Option<String>,
     elapsed_ns: u64,
     recent: Recent,
@@ -58,7 +58,7 @@ impl View {
 
     fn press(&mut self, code: KeyCode, modifiers: KeyModifiers) {
         if modifiers.contains(KeyModifiers::CONTROL) {
-            // A zero byte, as `script` sends one, is Ctrl and the space bar.
+            // `script` may send a zero byte, which is Ctrl+Space.
             if code == KeyCode::Char('c') {
                 self.ended = Some(Ended::Interrupted { signal: INTERRUPT });
             }
@@ -140,7 +140,7 @@ impl View {
         words
     }
 
-    /// Everything in one line, for a log.
+    /// All figures in one line, for a log.
     fn line(&self) -> String {
         let mut words = format!(
             "{}: read {}; write {}",
@@ -161,7 +161,7 @@ impl View {
     }
 }
 
-/// As name and ID.
+/// Name and process ID.
 fn process(row: &Row<u32>) -> String {
     match row.key {
         0 => clean(&row.name),
@@ -183,7 +183,7 @@ impl LiveView {
     }
 
     fn draw(&mut self) {
-        // A terminal that is gone shows nothing more; the profile goes on.
+        // If the terminal is gone, drawing ends and the profile continues.
         self.screen.take_if(|screen| screen.draw(&self.view).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Converts options to the request.
+//! Converts options to a profile request.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -9,9 +9,9 @@ use crate::cli::words::time;
 use iosonde_watch::{Attached, Request};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Unless given, the longest wait for dirty pages.
+/// Default for the longest wait for dirty pages.
 const SETTLE_NS: u64 = 2 * SECOND_NS;
-/// A shorter interval would disturb the program, a longer one is too coarse.
+/// A shorter interval would disturb the program; a longer one is too coarse.
 const INTERVALS_NS: std::ops::RangeInclusive<u64> = SECOND_NS / 10..=3600 * SECOND_NS;
 
 pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
@@ -72,7 +72,7 @@ pub(super) fn requested(args: &ProfileArgs) -> Result<Request, Failure> {
     })
 }
 
-/// The cgroup of a running container, as docker or podman name its first process.
+/// Cgroup of a running container, found through its first process as docker or podman reports it.
 fn container(name: &str) -> Result<PathBuf, Failure> {
     let inspect = |program: &str| {
         let words = ["inspect", "--format", "{{.State.Pid}}", "--", name];
@@ -88,7 +88,7 @@ fn container(name: &str) -> Result<PathBuf, Failure> {
     })?;
     let file = format!("/proc/{pid}/cgroup");
     let text = std::fs::read_to_string(&file).or_wrong(format!("--container: {file}"))?;
-    // Of version 2 the line begins with 0::, of version 1 that of the block layer counts.
+    // The line of cgroup v2 begins with 0::; of v1, the line of the block controller counts.
     let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let of_blocks = lines().find(|(controllers, _)| controllers.split(',').any(|c| c == "blkio"));
     let path = lines().find(|(controllers, _)| controllers.is_empty()).or(of_blocks);
@@ -99,7 +99,7 @@ fn container(name: &str) -> Result<PathBuf, Failure> {
     Ok(PathBuf::from(path))
 }
 
-/// What the machine leaves dirty is never written to its end.
+/// On the whole machine there is no wait: it never stops dirtying pages.
 fn settle_ns(args: &ProfileArgs, is_of_all: bool) -> Result<u64, Failure> {
     let given = args.settle.as_deref().map(|text| time("--settle", text)).transpose()?;
     Ok(given.unwrap_or(if is_of_all { 0 } else { SETTLE_NS }))

@@ -1,5 +1,5 @@
-//! Any number of results, wherever they lie under some paths. One that cannot be read is left out
-//! and named, and the others are not affected.
+//! Any number of results found under some paths. An unreadable result is left out and named, and
+//! does not affect the others.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,9 +12,9 @@ use crate::schedule::in_parallel;
 
 /// Largest nesting depth of folders.
 const MAX_DEPTH: usize = 8;
-/// Results that each thread reads before what was read is used.
+/// Results read per thread before the batch is used.
 const PER_THREAD: usize = 16;
-/// Results that are left out and named.
+/// Largest number of left-out results that are named.
 const NAMED: usize = 10;
 
 /// The folders of results.
@@ -26,10 +26,10 @@ pub(in crate::cli) struct Fleet {
 pub(in crate::cli) type LeftOut = (PathBuf, Failure);
 
 impl Fleet {
-    /// Every result folder under the paths, in the order of names.
+    /// Finds all result folders under the paths, in order of name.
     ///
     /// # Errors
-    /// If there is none under one of them.
+    /// If there is none under one of the paths.
     pub(in crate::cli) fn under(paths: &[PathBuf]) -> Result<Fleet, Failure> {
         let mut folders = Vec::new();
         for path in paths {
@@ -46,13 +46,13 @@ impl Fleet {
         Ok(Fleet { folders })
     }
 
-    /// How many results there are.
+    /// Number of results.
     pub(in crate::cli) fn len(&self) -> usize {
         self.folders.len()
     }
 
-    /// Reads each result with `read`, on all processors, and hands what was read to `take` in the
-    /// order of the folders, until that returns `false`; returns what could not be read.
+    /// Reads results with `read` on all processors and passes them to `take` in folder order until
+    /// it returns `false`. Returns the results that could not be read.
     ///
     /// # Errors
     /// Those of `take`.
@@ -80,7 +80,7 @@ impl Fleet {
         Ok(left_out)
     }
 
-    /// Names what was left out.
+    /// Names the results left out, and returns the exit code.
     pub(in crate::cli) fn end(&self, left_out: &[LeftOut]) -> Exit {
         if left_out.is_empty() {
             return Exit::Done;
@@ -93,7 +93,7 @@ impl Fleet {
     }
 }
 
-/// A folder within a result is part of it.
+/// Collects the results under a path. A folder within a result belongs to that result.
 fn results_under(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
     if is_of_campaign(path) {
         return;
@@ -103,7 +103,7 @@ fn results_under(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         return;
     }
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    // A link may lead back to where it is.
+    // Links are not followed: one may form a loop.
     let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
     let mut inside: Vec<PathBuf> = entries.filter(is_folder).map(|entry| entry.path()).collect();
     inside.sort();

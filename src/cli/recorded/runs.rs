@@ -19,25 +19,25 @@ use iosonde_model::record::run::{Run, SCHEMA};
 use iosonde_model::record::store::{MANIFEST_SCHEMA, Manifest};
 use iosonde_model::record::{HostFacts, JsonRecord};
 
-/// Largest number of records of one argument.
+/// Largest number of records per argument.
 const MAX_RUNS: usize = 20_000;
 /// Largest total size, bytes.
 const MAX_TOTAL: u64 = 8 << 30;
-/// Largest manifest and largest facts about a machine, bytes.
+/// Largest manifest or host description, bytes.
 const MAX_FACTS: u64 = 16 << 20;
 /// Largest nesting depth of folders.
 const MAX_DEPTH: usize = 4;
 
-/// What an argument may mean.
+/// Kind of content at a path.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::cli) enum Meaning {
     /// The result of `iosonde profile`, or unknown.
     Profile,
-    /// Runs, in whatever form.
+    /// Runs in any form.
     Runs,
 }
 
-/// What a path refers to, by its content. An unreadable path is reported by its reader.
+/// Kind of content at a path. An unreadable path is reported by its reader.
 pub(in crate::cli) fn meaning(path: &Path) -> Meaning {
     if path.is_dir() {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -55,11 +55,11 @@ pub(in crate::cli) fn meaning(path: &Path) -> Meaning {
     }
 }
 
-/// Every run that a path means, and what was altered there and is accepted, in words.
+/// Every run at a path, and the accepted alterations there, in words.
 ///
 /// # Errors
-/// If something cannot be read, was altered or is not an iosonde record, or there is none; begins
-/// with what the path was given for.
+/// If a file cannot be read, was altered or is not an iosonde record, or there is no record. The
+/// message begins with `what`.
 pub(in crate::cli) fn observations(
     what: &str,
     path: &Path,
@@ -73,15 +73,15 @@ pub(in crate::cli) fn observations(
     Ok((found, altered))
 }
 
-/// What a record holds.
+/// Content of a record.
 pub(in crate::cli) enum Read<'a> {
     /// A run.
     Run {
-        /// Name of the machine, as far as it is known.
+        /// Name of the machine, if known.
         machine: Option<String>,
         /// The run.
         run: Box<Run>,
-        /// Which cell of an experiment it is of; empty elsewhere.
+        /// Cell of an experiment; empty for other runs.
         cell: String,
         /// The machine, if the folder describes it.
         host: Option<&'a HostFacts>,
@@ -90,8 +90,7 @@ pub(in crate::cli) enum Read<'a> {
     Baseline(Baseline),
 }
 
-/// Reads every record that a path means, one by one, and returns what was altered there and is
-/// accepted, in words.
+/// Reads every record at a path one by one, and returns the accepted alterations, in words.
 ///
 /// # Errors
 /// As [`observations`].
@@ -120,7 +119,7 @@ pub(in crate::cli) fn visit(
 struct Reader<'a> {
     what: &'a str,
     accept: AcceptArgs,
-    /// What was altered and is accepted, in words.
+    /// Accepted alterations, in words.
     altered: Vec<String>,
     with: &'a mut dyn FnMut(Read<'_>),
     /// Records so far.
@@ -133,7 +132,7 @@ impl Reader<'_> {
         wrong(format!("{}: `{}`: {why}", self.what, path.display()))
     }
 
-    /// A result folder, or a directory of such.
+    /// Reads a result folder, or a directory of such folders.
     fn folder(&mut self, folder: &Path, depth: usize) -> Result<(), Failure> {
         if is_of_campaign(folder) {
             return Ok(());
@@ -157,7 +156,7 @@ impl Reader<'_> {
             .collect();
         paths.sort();
         for path in paths {
-            // An unfinished folder has no checksums and possibly no end.
+            // An unfinished folder has no checksums and may be truncated.
             let is_partial = path.extension().is_some_and(|extension| extension == "partial");
             if path.is_dir() && !is_partial && depth < MAX_DEPTH {
                 self.folder(&path, depth + 1)?;
@@ -168,7 +167,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Files with one run each, as the manifest lists them.
+    /// Files of a folder with one run each, as the manifest lists them.
     fn cells(&self, folder: &Path) -> Result<Vec<String>, Failure> {
         let path = folder.join("manifest.json");
         let text = bounded(&path, MAX_FACTS).map_err(|why| self.refuse(&path, why))?;
@@ -190,7 +189,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A record or a baseline.
+    /// Reads a record or a baseline.
     fn file(&mut self, path: &Path, machines: &Machines) -> Result<(), Failure> {
         let text = bounded(path, MAX_BYTES).map_err(|why| self.refuse(path, why))?;
         self.bytes += text.len() as u64;
@@ -238,19 +237,19 @@ impl Reader<'_> {
     }
 }
 
-/// What distinguishes the cell of a trial from all others: stages may have equal axes.
+/// Unique name of a trial's cell. It includes the stage, since stages may have equal axes.
 fn cell_of(trial: &TrialRun) -> String {
     let level = |level: &Level| format!("{}={}", level.axis, level.label);
     let parts = std::iter::once(trial.stage.clone()).chain(trial.levels.iter().map(level));
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
-/// Where the records of a folder were made.
+/// Machines on which the records of a folder were made.
 #[derive(Default)]
 struct Machines {
     /// The machine, if the folder describes it.
     facts: Option<HostFacts>,
-    /// In a result of many hosts, the host of each record.
+    /// Host of each record in a result of several hosts.
     hosts: BTreeMap<String, String>,
 }
 

@@ -1,4 +1,4 @@
-//! Any number of results as rows for a query engine.
+//! Exports any number of results as rows for a query engine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use iosonde_model::record::export::Pending;
 use iosonde_model::units::count;
 use iosonde_report::fleet::{self, FleetResult, FleetRun, Rows, TABLES, TableFile};
 
-/// Writes the tables of all results under the paths; without a path, of those that are kept.
+/// Writes the tables of all results under the paths; by default, of the stored results.
 pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     refuse_options(args)?;
     let fleet = Fleet::under(&paths(args)?)?;
@@ -36,7 +36,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<Exit, Failure> {
     Ok(fleet.end(&left_out))
 }
 
-/// Options that have no effect on rows.
+/// Refuses options that have no effect on rows.
 fn refuse_options(args: &ReportArgs) -> Result<(), Failure> {
     let given = [
         ("--figures", args.figures.is_some()),
@@ -65,7 +65,7 @@ fn paths(args: &ReportArgs) -> Result<Vec<PathBuf>, Failure> {
     Ok(vec![kept])
 }
 
-/// Reads and evaluates a result.
+/// Reads and evaluates a result; returns its rows.
 fn rows_of(folder: &Path) -> Result<Vec<Rows>, Failure> {
     let mut runs: BTreeMap<Option<String>, Vec<FleetRun>> = BTreeMap::new();
     let mut machine: Option<HostFacts> = None;
@@ -93,9 +93,9 @@ fn rows_of(folder: &Path) -> Result<Vec<Rows>, Failure> {
     Ok(rows.collect())
 }
 
-/// Where the rows go.
+/// Destination of the rows.
 enum Tables {
-    /// JSON lines of all tables.
+    /// JSON lines of all tables, on stdout.
     Stdout(io::BufWriter<io::Stdout>),
     /// A file for each table.
     Files(Vec<(Pending, TableFile)>),
@@ -126,7 +126,7 @@ impl Tables {
         Ok(Tables::Files(files))
     }
 
-    /// Whether anybody still reads them.
+    /// Writes rows; returns false if the reader has closed the pipe.
     fn append(&mut self, rows: Rows) -> Result<bool, Failure> {
         let written = match self {
             Tables::Stdout(out) => TABLES.iter().zip(rows).try_for_each(|(form, rows)| {
@@ -139,7 +139,7 @@ impl Tables {
         is_read(written)
     }
 
-    /// Writes what is left; files get their names.
+    /// Writes the remainder and gives the files their names.
     fn finish(self, args: &ReportArgs, results: usize) -> Result<(), Failure> {
         let files = match self {
             Tables::Stdout(mut out) => return is_read(out.flush()).map(|_| ()),
@@ -169,7 +169,7 @@ fn parquet(_: fleet::Form, _: File) -> Result<TableFile, Failure> {
     Err(wrong("--output-format: this program was built without Parquet; ndjson has the same rows"))
 }
 
-/// Whether anybody still reads what was written: a closed pipe is no error.
+/// False if the reader has closed the pipe, which is not an error.
 fn is_read(written: io::Result<()>) -> Result<bool, Failure> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

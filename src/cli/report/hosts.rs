@@ -1,4 +1,4 @@
-//! A result of many hosts, rendered again from its records.
+//! Renders a result of several hosts again from its records.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use iosonde_model::record::run::SCHEMA;
 use iosonde_report::hosts_report::{HostsResult, hosts_json, hosts_report};
 use iosonde_report::json::json_text;
 
-/// Whether a folder holds a result of many hosts.
+/// Whether a folder holds a result of several hosts.
 pub(super) fn is_one(path: &Path) -> bool {
     path.join(HOSTS).is_file()
 }
 
-/// Renders it.
+/// Renders the result.
 pub(super) fn report(args: &ReportArgs, folder: &Path) -> Result<Exit, Failure> {
     if args.recheck {
         let message = "--recheck: this result is of many hosts; its records are rendered again \

@@ -1,4 +1,4 @@
-//! An iosonde result in its folder: the manifest, the machine, and the records.
+//! An iosonde result folder: the manifest, the machine, and the records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,15 +18,15 @@ use iosonde_model::record::{
     HostFacts, JsonRecord, LadderRun, Manifest, ProfileRun, Run, VerifyRun,
 };
 
-/// In the folder of a campaign, that of its devices.
+/// Folder of the devices in a campaign's output directory.
 pub(in crate::cli) const DEVICES: &str = "devices";
 
-/// Largest number of records of one folder.
+/// Largest number of records in a folder.
 const MAX_RECORDS: usize = 10_000;
 /// Accepted difference of the clocks of two machines, ns.
 const CLOCK_SLACK_NS: u64 = 300_000_000_000;
 
-/// What there is to say of this start time, ns since 1970, if it lies in the future.
+/// Warning for a start time (ns since 1970) that lies in the future.
 pub(super) fn clock_warning(started_unix_ns: u64) -> Option<String> {
     let now_ns = iosonde_sys::clock::realtime_ns();
     let started = utc(started_unix_ns);
@@ -39,25 +39,25 @@ pub(super) fn clock_warning(started_unix_ns: u64) -> Option<String> {
 
 /// An iosonde result.
 pub(super) struct Kept {
-    /// The folder, or the one record.
+    /// The folder, or the file of a single record.
     pub path: PathBuf,
     /// The manifest; absent for a single record and for an unfinished folder.
     pub manifest: Option<Manifest>,
-    /// The machine.
+    /// Description of the machine.
     pub host: Option<HostFacts>,
-    /// What was measured.
+    /// Measurements.
     pub records: Records,
 }
 
 /// Records, all of one type.
 pub(super) enum Records {
-    /// Of `run` and `check`, each with the name of its file.
+    /// Results of `run` and `check`, each with its file name.
     Runs(Vec<(String, Run)>),
-    /// Of `verify`.
+    /// Result of `verify`.
     Verify(Box<VerifyRun>),
-    /// Of `verify fsync`.
+    /// Result of `verify fsync`.
     Ladder(Box<LadderRun>),
-    /// Of `profile`.
+    /// Result of `profile`.
     Profile(Box<ProfileRun>),
 }
 
@@ -80,7 +80,7 @@ impl Kept {
         warnings
     }
 
-    /// When it was measured, ns since 1970.
+    /// Start time of the measurement, ns since 1970.
     pub(super) fn started_unix_ns(&self) -> Option<u64> {
         let of_manifest = self.manifest.as_ref().map(|manifest| manifest.started_unix_ns);
         of_manifest.or(match &self.records {
@@ -89,7 +89,7 @@ impl Kept {
         })
     }
 
-    /// The command line, as arguments.
+    /// Arguments of the command line.
     pub(super) fn command(&self) -> &[String] {
         self.manifest.as_ref().map_or(&[], |manifest| &manifest.command)
     }
@@ -100,7 +100,7 @@ pub(in crate::cli) fn is_folder(path: &Path) -> bool {
     path.join("manifest.json").exists() || path.join("log.jsonl").exists()
 }
 
-/// Whether a folder is that of a campaign's course: its results lie beside it.
+/// Whether a folder holds the log of a campaign; its results are in other folders beside it.
 pub(in crate::cli) fn is_of_campaign(path: &Path) -> bool {
     let manifest = read_manifest(path).ok().flatten();
     manifest.is_some_and(|manifest| manifest.verb == "campaign")
@@ -162,7 +162,7 @@ pub(super) fn kept(path: &Path) -> Result<Kept, Failure> {
     Ok(Kept { path: path.to_path_buf(), manifest, host, records: records(files)? })
 }
 
-/// A name that does not leave its folder.
+/// Whether a name stays within its folder.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
@@ -178,7 +178,7 @@ pub(in crate::cli) fn read_manifest(folder: &Path) -> Result<Option<Manifest>, F
         .map_err(|error| wrong(format!("`{}`: incomplete manifest ({error})", path.display())))
 }
 
-/// What a folder is whose command did not end, what it holds, and what to do with it.
+/// State of an unfinished folder: what it holds, and what the user can do with it.
 pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> String {
     let verb = manifest.map_or("iosonde".into(), |manifest| format!("iosonde {}", manifest.verb));
     let is_running = RunFolder::is_in_use(folder);
@@ -211,7 +211,7 @@ pub(super) fn unfinished_words(folder: &Path, manifest: Option<&Manifest>) -> St
     format!("{has_ended}; {holds}{next}")
 }
 
-/// Records of a folder without a list of them.
+/// Records in a folder whose manifest does not list them.
 fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
     names(folder, |name| {
         name.ends_with(".json")
@@ -222,7 +222,7 @@ fn unfinished(folder: &Path) -> Result<Vec<String>, String> {
     })
 }
 
-/// A description of the machine.
+/// Reads a description of the machine.
 fn described(host: &Path) -> Result<HostFacts, Failure> {
     let text = bounded(host, MAX_BYTES).or_wrong(shown(host))?;
     serde_json::from_slice(&text).map_err(|error| {
@@ -230,7 +230,7 @@ fn described(host: &Path) -> Result<HostFacts, Failure> {
     })
 }
 
-/// A document of one of these schemas.
+/// Reads a document of one of these schemas.
 pub(super) fn json(path: &Path, what: &str, known: &[&str]) -> Result<JsonRecord, Failure> {
     let text = bounded(path, MAX_BYTES).or_wrong(shown(path))?;
     let json = JsonRecord::of(text)

@@ -1,5 +1,5 @@
-//! Checks a folder against its records: checksums, verdict, exit code, and the report of an
-//! experiment with its tables, recomputed.
+//! Checks a folder against its records: checksums, verdict, exit code, and the recomputed report
+//! and tables of an experiment.
 
 use std::path::Path;
 
@@ -15,18 +15,18 @@ use iosonde_model::record::Manifest;
 use iosonde_model::record::checksums::{alterations, is_unfinished, names_in};
 use iosonde_report::clean::clean;
 
-/// Largest difference of two numbers after a round trip through a record.
+/// Largest relative difference of two numbers after a round trip through a record.
 const ROUNDING: f64 = 1e-12;
-/// Exit codes at or above this are those of signals, which are not recorded.
+/// Exit codes from this on mean a signal, which records do not contain.
 const SIGNALS_FROM: u8 = 128;
 
-/// One line of the result.
+/// A line of the output.
 struct Line {
     agrees: bool,
     words: String,
 }
 
-/// Checks a folder against itself.
+/// Checks a result folder against its own records.
 pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     let Some(manifest) = &kept.manifest else {
         return Err(wrong(format!(
@@ -39,7 +39,7 @@ pub(super) fn recheck(kept: &Kept) -> Result<Exit, Failure> {
     compared(&kept.path, manifest, &words, exit, &[])
 }
 
-/// Checks a folder against the recomputed results; `documents` are the expected files by name.
+/// Checks a folder against recomputed results; `documents` are the expected files by name.
 pub(super) fn compared(
     folder: &Path,
     manifest: &Manifest,
@@ -108,7 +108,7 @@ fn anew(kept: &Kept) -> (String, Exit) {
         Records::Runs(runs) => {
             let (_, judgement) = judgement(kept, runs);
             let verdict = &judgement.verdict;
-            // Earlier versions said this of every verdict of its kind.
+            // Earlier versions used these words for every verdict of this kind.
             let is_plain =
                 |stored: &&str| verdict.kind == Kind::NoFaultSeen && *stored == "no fault seen";
             let stored = kept.manifest.as_ref().map(|manifest| manifest.verdict.as_str());
@@ -126,7 +126,7 @@ fn anew(kept: &Kept) -> (String, Exit) {
     }
 }
 
-/// Every file against its checksum.
+/// Compares every file with its checksum.
 fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
     let altered = alterations(folder).or_wrong("--recheck")?;
     if altered.is_empty() {
@@ -136,7 +136,7 @@ fn sums(folder: &Path) -> Result<Vec<Line>, Failure> {
     Ok(altered.iter().map(|each| Line { agrees: false, words: each.to_string() }).collect())
 }
 
-/// Every document against the expected one, and every table against the documents.
+/// Compares documents with the expected ones, and finds tables that are not expected.
 fn formatted_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<Line>, Failure> {
     let differs = |words: String| Line { agrees: false, words };
     if documents.is_empty() {
@@ -144,7 +144,7 @@ fn formatted_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<
     }
     let mut lines = Vec::new();
     for (name, expected) in documents {
-        // Numbers may be written slightly longer.
+        // The stored numbers may be slightly longer.
         let most = expected.len() as u64 * 2 + 1024;
         let read = bounded(&folder.join(name), most).map(|found| alike(&found, expected));
         match read {
@@ -164,8 +164,7 @@ fn formatted_alike(folder: &Path, documents: &[(String, String)]) -> Result<Vec<
     Ok(lines)
 }
 
-/// Whether two texts are the same, except for the last digit of numbers: a round trip may change
-/// it.
+/// Whether two texts are equal except for the last digit of numbers, which a round trip may change.
 fn alike(found: &[u8], expected: &str) -> bool {
     if found == expected.as_bytes() {
         return true;

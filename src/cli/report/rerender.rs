@@ -113,7 +113,7 @@ pub(super) fn rerender(args: &ReportArgs, kept: &Kept) -> Result<Exit, Failure> 
     }
 }
 
-/// A result that has a text of its own: in the formats of its command, and as a page.
+/// Delivers a result that has its own text: in the formats of its command, or as a page.
 fn plainly(
     args: &ReportArgs,
     text: &dyn Fn(usize) -> String,
@@ -140,14 +140,14 @@ fn plainly(
     deliver(args, &Rendered::Text(rendered), &drawn)
 }
 
-/// Columns of a text in a page.
+/// Columns of text in a page.
 const PAGE: usize = 96;
 
 fn path(plan: &Plan) -> &str {
     &plan.target().path
 }
 
-/// Where a kept result comes from.
+/// Origin of a stored result.
 fn source(kept: &Kept, exit: Exit) -> Source {
     let manifest = kept.manifest.as_ref();
     Source {
@@ -188,7 +188,7 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
                         + &runs_text(&rows, &judgement.verdict, &judgement.judged)
                 }
             };
-            // Its charts are those of the report document.
+            // The charts are those of the report document.
             deliver_report(args, &run_report(rendered), Some(text))
         }
         Form::Json => {
@@ -211,7 +211,7 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
     }
 }
 
-/// As `check` printed it.
+/// Text as `check` printed it.
 fn check_again(
     kept: &Kept,
     rows: &[(&Run, &Assessment)],

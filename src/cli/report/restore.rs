@@ -1,4 +1,4 @@
-//! `iosonde report --restore-signatures`: puts back what stood on a device before it was written.
+//! `iosonde report --restore-signatures`: restores saved content of a device.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use iosonde_engine::target::undo::Saved;
 use iosonde_model::record::undo::Undo;
 use iosonde_model::units::bytes;
 
-/// Says of a result folder that something in it can be put back.
+/// Notes that a result folder holds saved content that can be restored.
 pub(super) fn hint(paths: &[PathBuf]) {
     let [path] = paths else { return };
     let undos: Vec<Undo> = (1..).map_while(|number| read(path, number).ok().flatten()).collect();
@@ -92,7 +92,7 @@ fn kinds(undo: &Undo) -> Vec<&str> {
     kinds
 }
 
-/// The account of the device with this number, if there is one.
+/// Saved content of the device with this number, if any.
 fn read(folder: &Path, number: usize) -> Result<Option<Undo>, Failure> {
     let file = folder.join(Undo::name(number));
     let text = match std::fs::read(&file) {

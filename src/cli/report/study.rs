@@ -1,4 +1,4 @@
-//! The report of an experiment, from its folder.
+//! Report of an experiment, from its folder.
 
 use std::fs::{self, DirEntry};
 use std::path::Path;
@@ -21,7 +21,7 @@ use iosonde_report::experiment_report::experiment_report;
 use iosonde_report::experiment_text::experiment_text;
 use iosonde_report::report::Report;
 
-/// The experiment of the recorded campaign that `--demo` renders; its one result is a folder there.
+/// Experiment of the recorded campaign for `--demo`; its folder holds one result.
 const DEMO: &str = "devices/array/02-queue-depth";
 
 /// Renders an experiment again, or checks its folder against its records.
@@ -31,7 +31,7 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     let complete = manifest.as_ref().is_some_and(|manifest| manifest.complete);
     let exit = end_of(&study);
     let command = manifest.as_ref().map_or(&[][..], |manifest| &manifest.command);
-    // The comparison uses the original rendering; the exit code has its own line.
+    // The exit code is compared separately, so --recheck renders with the stored one.
     let kept = manifest.as_ref().filter(|_| args.recheck).map(|manifest| manifest.exit_code);
     let code = kept.unwrap_or(exit.code());
     let analysed = experiment_report(&study, command, complete, code);
@@ -56,11 +56,11 @@ pub(super) fn report(args: &ReportArgs, path: &Path) -> Result<Exit, Failure> {
     }
     let text = text(&study, &analysed, Some(&clean(&path.display().to_string())));
     let shown = deliver_report(args, &analysed, Some(text))?;
-    // What was not steady is shown, and a script learns of it.
+    // The exit code reports a missed steady state to scripts.
     Ok(if exit == Exit::Missed { shown.or_graver(exit) } else { shown })
 }
 
-/// What `report` prints of an experiment; `folder` is where an interrupted one can be continued.
+/// Text of an experiment; `folder` is given if an interrupted experiment can be resumed there.
 fn text(study: &Study, analysed: &Report, folder: Option<&str>) -> String {
     let target = &study.run.target;
     let size = match target.bytes {

@@ -1,4 +1,4 @@
-//! Writes a report to stdout, a file, or a folder with tables; and charts with it.
+//! Writes a report to stdout, a file, or a folder of tables, and its charts.
 
 use std::fs;
 use std::io;
@@ -28,11 +28,11 @@ use iosonde_report::wrapped;
 pub(super) enum Rendered {
     /// One text.
     Text(String),
-    /// Tables, each under its name.
+    /// Tables by file name.
     Tables(Vec<(String, String)>),
 }
 
-/// Renders a report document in the requested format; `instead` replaces its text, if given.
+/// Renders a report in the requested format; `instead` replaces the plain text, if given.
 pub(super) fn deliver_report(
     args: &ReportArgs,
     report: &Report,
@@ -56,7 +56,7 @@ pub(super) fn deliver_report(
     deliver(args, &rendered, &pictures(args, report)?)
 }
 
-/// The result as one picture: SVG, or PNG by the end of the name.
+/// Writes the result as one picture, SVG or PNG by file extension.
 fn write_card(path: &Path, report: &Report) -> Result<(), Failure> {
     let svg = card(report);
     let bytes = match path.extension().and_then(|end| end.to_str()) {
@@ -72,7 +72,7 @@ fn write_card(path: &Path, report: &Report) -> Result<(), Failure> {
         .or_wrong(format!("--card: {}", shown(path)))
 }
 
-/// Tables and pictures have no place for a mark.
+/// Refuses formats that cannot carry the mark of altered files: tables and pictures.
 pub(super) fn can_be_marked(args: &ReportArgs) -> Result<(), Failure> {
     let is_table = matches!(args.output_format, Form::Csv | Form::Ssv);
     if args.altered.is_empty() || !(is_table || args.figures.is_some()) {
@@ -83,7 +83,7 @@ pub(super) fn can_be_marked(args: &ReportArgs) -> Result<(), Failure> {
     Err(wrong(message))
 }
 
-/// A document that says what was altered in what it was made from.
+/// Adds the list of altered files to a document.
 pub(super) fn marked(args: &ReportArgs, mut document: Value) -> Value {
     if let (false, Value::Object(fields)) = (args.altered.is_empty(), &mut document) {
         fields.insert("altered".into(), args.altered.clone().into());
@@ -91,7 +91,7 @@ pub(super) fn marked(args: &ReportArgs, mut document: Value) -> Value {
     document
 }
 
-/// The same of a report.
+/// Adds the list of altered files to a report.
 fn with_mark(args: &ReportArgs, report: &Report) -> Report {
     let mut report = report.clone();
     if !args.altered.is_empty() {
@@ -163,7 +163,7 @@ pub(super) fn deliver(
     Ok(Exit::Done)
 }
 
-/// A file that is not written: another's, or by the system's answer.
+/// Failure for a file that cannot be written.
 pub(super) fn unwritable(path: &Path, error: &ExportError) -> Failure {
     let exit = match error {
         ExportError::System(_) => Exit::Environment,
@@ -172,7 +172,7 @@ pub(super) fn unwritable(path: &Path, error: &ExportError) -> Failure {
     Failure::new(exit, format!("{}: {error}", shown(path)))
 }
 
-/// Text as wide as the screen; what programs read is left as it is.
+/// Wraps text to the screen; other formats stay unchanged.
 fn fitted(args: &ReportArgs, text: &str) -> String {
     match screen::wrap_at() {
         Some(columns) if args.output_format == Form::Normal => wrapped(text, columns),
@@ -182,7 +182,7 @@ fn fitted(args: &ReportArgs, text: &str) -> String {
 
 fn print(text: &str) -> Result<Exit, Failure> {
     match to_stdout(&colored(text, &io::stdout())) {
-        // The reader closed the pipe: not an error.
+        // A pipe closed by the reader is not an error.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(environment(format!("stdout cannot be written: {error}")))
         }
@@ -206,8 +206,8 @@ pub(super) fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).or_environment(format!("{option}: `{}`", folder.display()))
 }
 
-/// Whether an existing file is an earlier report or chart: by its format, or by a first line equal
-/// to that of the new one.
+/// Whether an existing file is an earlier report or chart: by format, or by a first line equal to
+/// the new one.
 fn is_ours(start: &str, now: &[u8]) -> bool {
     let first = start.lines().next().unwrap_or_default();
     let is_page = first.eq_ignore_ascii_case("<!doctype html>") && start.contains("iosonde");

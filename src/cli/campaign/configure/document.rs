@@ -1,28 +1,28 @@
-//! A campaign file as a document whose comments and order stay.
+//! A campaign file as a document that preserves comments and order.
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, Value, value};
 
 use iosonde_model::spec::campaign::{Campaign, Requested, check};
 
-/// Where a value stands.
+/// Place of a value in the file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Place {
-    /// At the top.
+    /// Key at the top level.
     Top(&'static str),
-    /// In `[stop]`.
+    /// Key in `[stop]`.
     Stop(&'static str),
-    /// In the device of this number.
+    /// Key in the device with this index.
     Device(usize, &'static str),
-    /// In the experiment of this number.
+    /// Key in the experiment with this index.
     Experiment(usize, &'static str),
 }
 
-/// The file.
+/// A campaign file.
 #[derive(Clone, Debug)]
 pub(crate) struct Document(DocumentMut);
 
 impl Document {
-    /// Reads a file, also one that is not complete yet.
+    /// Parses a file, which may be incomplete.
     pub(crate) fn parse(text: &str) -> Result<Document, String> {
         text.parse().map(Document).map_err(|error: toml_edit::TomlError| error.to_string())
     }
@@ -31,7 +31,7 @@ impl Document {
         self.0.to_string()
     }
 
-    /// The campaign, without what is missing.
+    /// The campaign, which may lack devices.
     pub(super) fn campaign(&self) -> Result<Campaign, String> {
         let mut text = self.text();
         if self.count("device") == 0 {
@@ -45,17 +45,17 @@ impl Document {
         Ok(campaign)
     }
 
-    /// What would be refused.
+    /// Checks that the campaign is complete and consistent.
     pub(super) fn check(&self) -> Result<(), String> {
         self.campaign().and_then(|campaign| check(&campaign).map_err(|error| error.to_string()))
     }
 
-    /// Entries of a list of tables.
+    /// Number of entries in a list of tables.
     pub(super) fn count(&self, list: &str) -> usize {
         self.0.get(list).and_then(Item::as_array_of_tables).map_or(0, ArrayOfTables::len)
     }
 
-    /// The names of the experiments, in order; empty where one has none.
+    /// Names of the experiments, in order; empty for one without a name.
     pub(super) fn experiments(&self) -> Vec<String> {
         let name = |number| self.get(Place::Experiment(number, "name")).unwrap_or_default();
         (0..self.count("experiment")).map(name).collect()
@@ -71,7 +71,7 @@ impl Document {
         })
     }
 
-    /// A value in words; `None` if it is not set.
+    /// Value as text; `None` if it is not set.
     pub(super) fn get(&self, place: Place) -> Option<String> {
         let (table, key) = self.table(place)?;
         Some(match table.get(key)?.as_value()? {
@@ -120,8 +120,8 @@ impl Document {
         }
     }
 
-    /// Sets what a dotted key names, to a value as TOML writes it or else to a plain word; an entry
-    /// of a list by its number from 0, or by its `name`.
+    /// Sets the value of a dotted key. A key addresses a list entry by index from 0 or by `name`.
+    /// Text that is not a TOML value becomes a string.
     pub(crate) fn put_dotted(&mut self, key: &str, text: &str) -> Result<(), String> {
         let new = text.parse::<Value>().unwrap_or_else(|_| Value::from(text));
         let keys: Vec<&str> = key.split('.').collect();
@@ -141,7 +141,7 @@ impl Document {
         Ok(())
     }
 
-    /// Takes everything but devices from another file.
+    /// Copies everything but the devices from another file.
     pub(super) fn merge(&mut self, text: &str) -> Result<(), String> {
         let other: DocumentMut =
             text.parse().map_err(|error: toml_edit::TomlError| error.to_string())?;
@@ -151,7 +151,7 @@ impl Document {
         Ok(())
     }
 
-    /// Other experiments in place of those of the file.
+    /// Replaces all experiments.
     pub(super) fn replace_experiments(&mut self, all: &[Requested]) {
         let mut list = ArrayOfTables::new();
         for each in all {
@@ -164,7 +164,7 @@ impl Document {
         self.0["experiment"] = Item::ArrayOfTables(list);
     }
 
-    /// The profiles of the devices as this campaign has them.
+    /// Sets the profiles to those of this campaign.
     pub(super) fn replace_profiles(&mut self, campaign: &Campaign) {
         let names = campaign.round_robin.iter().map(String::as_str);
         let names = (!campaign.round_robin.is_empty()).then(|| Value::from_iter(names));
@@ -176,12 +176,12 @@ impl Document {
     }
 }
 
-/// Whether a value says no more than that it is absent.
+/// Whether a value means the same as an absent one.
 fn is_usual(item: &Item) -> bool {
     item.as_bool() == Some(false) || item.as_array().is_some_and(toml_edit::Array::is_empty)
 }
 
-/// The table of that number or name in a list.
+/// Table with this index or name in a list.
 fn entry<'a>(list: &'a mut Item, which: &str) -> Option<&'a mut dyn TableLike> {
     let named = |table: &dyn TableLike| table.get("name").and_then(Item::as_str) == Some(which);
     let number = which.parse().ok();
@@ -202,7 +202,7 @@ fn set(table: &mut dyn TableLike, key: &str, new: Option<Value>) {
         }
         Some(mut new) => {
             let item = table.entry(key).or_insert(Item::None);
-            // What stands behind the old value, such as a comment, stays.
+            // Keeps the text around the old value, such as a comment.
             if let Some(old) = item.as_value() {
                 *new.decor_mut() = old.decor().clone();
             }

@@ -13,7 +13,7 @@ use iosonde_report::clean::clean;
 /// Lines below the rows, borders included.
 const HELP_LINES: u16 = 7;
 
-/// Draws everything anew.
+/// Draws the whole menu.
 pub(super) fn draw(frame: &mut Frame<'_>, menu: &mut Menu) {
     let parts = [Constraint::Min(3), Constraint::Length(HELP_LINES), Constraint::Length(1)];
     let [above, help, foot] = Layout::vertical(parts).areas(frame.area());

@@ -1,4 +1,4 @@
-//! The menu as a value: keys go in, the document changes.
+//! State of the menu: it takes keys and changes the document.
 
 use ratatui::crossterm::event::KeyCode as Key;
 use toml_edit::Value;
@@ -7,16 +7,16 @@ use super::document::{Document, Place};
 use super::rows::{Kind, Row, rows};
 use iosonde_model::spec::Experiment;
 
-/// Rows that a page key moves.
+/// Rows per page key.
 const PAGE: usize = 10;
 
-/// Whether a key has an effect in the menu; any other is as if it had not been pressed.
+/// Whether the menu handles a key.
 pub(super) fn knows(key: Key) -> bool {
     let moves = matches!(key, Key::Up | Key::Down | Key::PageUp | Key::PageDown);
     moves || matches!(key, Key::Enter | Key::Esc | Key::Backspace | Key::Char(_))
 }
 
-/// What is to be done after a key.
+/// What the caller does after a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Next {
     Stay,
@@ -24,31 +24,30 @@ pub(super) enum Next {
     Leave,
 }
 
-/// What keys mean at present.
+/// How keys are interpreted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum Mode {
-    /// They move and choose.
+    /// Keys move the cursor and change rows.
     Browse,
-    /// They are the new value of the row.
+    /// Keys edit the new value of the row.
     Edit(String),
-    /// They are what is looked for.
+    /// Keys edit the search text.
     Search(String),
-    /// They answer whether changes are given up.
+    /// A key answers whether to discard changes.
     Leave,
 }
 
-/// The menu.
 pub(super) struct Menu {
     pub(super) title: String,
     pub(super) document: Document,
     experiments: Vec<Experiment>,
     pub(super) rows: Vec<Row>,
     pub(super) cursor: usize,
-    /// The first row on the screen.
+    /// First row on the screen.
     pub(super) top: usize,
     pub(super) mode: Mode,
     pub(super) message: String,
-    /// What was looked for last.
+    /// Last search text.
     sought: String,
     saved: String,
 }
@@ -67,7 +66,7 @@ impl Menu {
         Menu { title, document, experiments, rows, cursor, top, mode, message, sought, saved }
     }
 
-    /// The file is as the document.
+    /// Marks the document as saved.
     pub(super) fn saved(&mut self) {
         self.saved = self.document.text();
         self.message = match self.document.check() {
@@ -80,7 +79,7 @@ impl Menu {
         self.saved != self.document.text()
     }
 
-    /// Takes a key.
+    /// Handles a key.
     pub(super) fn key(&mut self, key: Key) -> Next {
         self.message.clear();
         match std::mem::replace(&mut self.mode, Mode::Browse) {
@@ -173,7 +172,7 @@ impl Menu {
         self.renew();
     }
 
-    /// A new value for the row; nothing typed removes it.
+    /// Sets the value of the row; empty text removes it.
     fn take(&mut self, text: &str) {
         let row = &self.rows[self.cursor];
         let Some(place) = row.place else { return };
@@ -213,7 +212,7 @@ impl Menu {
         self.renew();
     }
 
-    /// Moves to the next row at or behind `from` whose title or help has this.
+    /// Moves to the next row from `from` whose title contains the text, or else whose help does.
     fn find(&mut self, text: &str, from: usize) {
         let text = text.to_lowercase();
         let count = self.rows.len();
@@ -302,7 +301,7 @@ mod tests {
         };
         let rows: Vec<_> = menu.rows.iter().filter(|row| row.title == "queue-depth").collect();
         assert_eq!(rows.len(), 2);
-        // The second is taken out, and the file is added under another name.
+        // The second one is removed, and a file is added under another name.
         keys(&mut menu, "/queue-depth\nn ");
         assert_eq!(names(&menu), ["queue-depth", "mine.toml"]);
         keys(&mut menu, "/add an exp\n\n\nyours.toml\n");

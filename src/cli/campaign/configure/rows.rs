@@ -1,4 +1,4 @@
-//! The options of the menu: where each stands in the file, what it means, when it has an effect.
+//! Options of the menu: place in the file, meaning, and when each has an effect.
 
 use super::document::{Document, Place};
 use iosonde_model::spec::Experiment;
@@ -15,32 +15,31 @@ pub(super) enum Kind {
     Number,
     /// On or off.
     Toggle,
-    /// One of these, or nothing.
+    /// One of these words, or unset.
     Choice(Vec<&'static str>),
-    /// An experiment that is in the campaign or not.
+    /// An experiment that can be added or removed.
     Experiment(String),
     /// Adds a device.
     AddDevice,
-    /// Adds an experiment of a file.
+    /// Adds an experiment from a file.
     AddExperiment,
 }
 
-/// A row of the menu.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) depth: usize,
     pub(super) title: String,
     pub(super) kind: Kind,
     pub(super) place: Option<Place>,
-    /// As it is in the file.
+    /// Value in the file.
     pub(super) value: Option<String>,
     pub(super) help: String,
-    /// Why it has no effect as things are.
+    /// Why the option has no effect at present.
     pub(super) blocked: Option<&'static str>,
     pub(super) warning: Option<String>,
 }
 
-/// An option of a table: key, what it takes, help.
+/// An option of a table: key, kind of value, help.
 type Option_ = (&'static str, fn() -> Kind, &'static str);
 
 const TOP: [Option_; 4] = [
@@ -171,7 +170,7 @@ pub(super) fn rows(document: &Document, experiments: &[Experiment]) -> Vec<Row> 
     all
 }
 
-/// The rows of an experiment of the file: its name, and what is changed in it.
+/// Adds the rows of an experiment: its name and its options.
 fn add_experiment(
     add: &mut impl FnMut(usize, &str, Kind, Option<Place>, &str),
     number: usize,
@@ -185,7 +184,7 @@ fn add_experiment(
     }
 }
 
-/// The built-in experiment that an option belongs to.
+/// Built-in experiment of a row.
 fn of<'a>(row: &Row, document: &Document, all: &'a [Experiment]) -> Option<&'a Experiment> {
     let Some(Place::Experiment(number, _)) = row.place else { return None };
     let name = document.get(Place::Experiment(number, "name"))?;

@@ -1,4 +1,4 @@
-//! The screen: figures above, one table, the keys below.
+//! The full screen: figures above, a table, key help below.
 
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout};
@@ -11,13 +11,13 @@ use iosonde_model::record::profile::Op;
 use iosonde_model::units::duration;
 use iosonde_report::clean::clean;
 
-/// Columns of a number and of a rate in bytes.
+/// Columns of a count, and of a byte rate.
 const NUMBER: u16 = 9;
 const RATE: u16 = 12;
-/// Columns of the name below which numbers are left out, those to the right first.
+/// Smallest number of columns for the name. Number columns are left out from the right to keep it.
 const NAME: u16 = 18;
 
-/// Draws everything anew.
+/// Draws the whole screen.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     let parts = [Constraint::Length(4), Constraint::Min(2), Constraint::Length(1)];
     let [head, body, foot] = Layout::vertical(parts).areas(frame.area());
@@ -48,7 +48,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
         Order::Syncs => "syncs",
     };
     let widths = [0, NUMBER + 1, RATE, RATE, NUMBER];
-    // Only calls of threads are counted.
+    // Syncs are counted only per thread.
     let most = if view.table == Table::Processes { 5 } else { 4 };
     let columns = (2..=most)
         .rev()
@@ -82,7 +82,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
     frame.render_widget(Paragraph::new(keys), foot);
 }
 
-/// The end of a name that is too long: of a path, the file.
+/// The end of a name that is too long; of a path, this is the file.
 fn end_of(name: &str, columns: usize) -> String {
     let length = name.chars().count();
     if length <= columns {

@@ -1,4 +1,4 @@
-//! The terminal, given back however the profile ends.
+//! The terminal, restored however the profile ends.
 
 use std::io::{self, IsTerminal, Stderr, stderr, stdin};
 use std::mem::ManuallyDrop;
@@ -17,15 +17,15 @@ use super::View;
 use super::draw::draw;
 use crate::cli::keys::before_panic;
 
-/// The screen that stderr is, while keys are read from stdin.
+/// Full screen on stderr; keys are read from stdin.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Never dropped: that panics where the terminal is gone, and leaves nothing behind.
+    /// Never dropped: its destructor panics if the terminal is gone, and nothing else needs it.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Stderr>>>,
 }
 
 impl Screen {
-    /// `None` where stderr or stdin is no terminal that could be used.
+    /// Takes the screen; `None` if stderr or stdin is not a usable terminal.
     pub(super) fn open() -> Option<Screen> {
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         if is_dumb || !stderr().is_terminal() || !stdin().is_terminal() {
@@ -48,7 +48,7 @@ impl Screen {
         self.terminal.draw(|frame| draw(frame, view)).map(|_| ())
     }
 
-    /// A key that was pressed, if any. A change of the window's size is drawn with the next second.
+    /// Next key press, if any. A new window size takes effect with the next drawing.
     pub(super) fn key(&self) -> Option<(KeyCode, KeyModifiers)> {
         while poll(Duration::ZERO).is_ok_and(|is_ready| is_ready) {
             match read() {
@@ -70,7 +70,7 @@ impl Drop for Screen {
     }
 }
 
-/// Nothing can be done where the terminal is gone.
+/// Restores the terminal. Errors are ignored: the terminal may be gone.
 fn give_back() {
     let _ = execute!(stderr(), LeaveAlternateScreen, Show);
     let _ = disable_raw_mode();
