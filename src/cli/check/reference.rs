@@ -1,4 +1,4 @@
-//! What a check is compared with: classes of storage, the user's own among them, or a kept result.
+//! References for a check: classes of storage, including the user's own, or a stored result.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use iosonde_model::record::given;
 use iosonde_model::record::summary::{SUMMARY, Summary};
 use iosonde_model::spec::reference::{ReferenceClass, built_in, parse};
 
-/// Classes of storage, and a kept result with its name.
+/// Classes of storage, and a stored result with its name.
 pub(super) type References = (Vec<ReferenceClass>, Option<(String, Summary)>);
 
 /// Largest file that is read, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The classes, and the result that was named, with its name.
+/// Finds the classes, and the result that the user named.
 ///
 /// # Errors
-/// If what was named is neither a file of classes nor a kept check, or the user's own file is not
-/// understood.
+/// If the named path is neither a file of classes nor a stored check, or if a file of classes is
+/// invalid.
 pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
     let mut classes = built_in().map_err(wrong)?;
     // `~/.config/iosonde/references.toml`.
@@ -41,7 +41,7 @@ pub(super) fn find(named: Option<&Path>) -> Result<References, Failure> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         return Ok((classes, Some((name, summary))));
     }
-    // What is named alone counts.
+    // A named file replaces all other classes.
     Ok((read(path)?, None))
 }
 

@@ -25,7 +25,6 @@ use iosonde_model::record::summary::Summary;
 use iosonde_model::spec::reference::ReferenceClass;
 use iosonde_report::{Answer, CheckReport};
 
-/// The measuring part of a check.
 pub(super) struct Session<'a> {
     pub(super) host: &'a HostFacts,
     pub(super) output: Output,
@@ -37,9 +36,9 @@ pub(super) struct Session<'a> {
     pub(super) cross_checks: Vec<CrossCheck>,
     /// Classes of storage to compare with.
     pub(super) classes: Vec<ReferenceClass>,
-    /// The result to compare with, and its name, if one was given.
+    /// Stored result to compare with, and its name, if given.
     pub(super) reference: Option<(String, Summary)>,
-    /// What a witness that failed asks for.
+    /// Exit code that failures of the witness require.
     pub(super) witness_exit: Exit,
 }
 
@@ -58,7 +57,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The same where fio carries out each workload in turn with us, if it has words for it.
+    /// Measures each workload in turn with us and with fio, if fio can express it.
     pub(super) fn measure_both(
         &mut self,
         cells: &[Plan],
@@ -83,13 +82,13 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Prints and keeps a row. A run that was stopped before its window opened has nothing to show.
+    /// Prints and stores a row. A run that stopped before its window opened has no figures.
     fn finished(&mut self, index: usize, run: &Run) {
         self.progress.clear();
         if run.measured_ns == 0 && matches!(run.outcome, Outcome::Interrupted { .. }) {
             return;
         }
-        // Before anybody hears of it: what was finished is not lost, whatever comes.
+        // Stored before it is printed, so that a finished run cannot be lost.
         self.keeper.keep_cell(&format!("{:02}-{}.json", index + 1, run.plan.name), run);
         self.keeper
             .log(&json!({ "event": "finished", "cell": run.plan.name, "outcome": run.outcome }));
@@ -99,7 +98,7 @@ impl Session<'_> {
         self.rows.push(row);
     }
 
-    /// Totals, verdict, expectations, and the exit code that follows.
+    /// Reports totals, verdict and expectations; returns the exit code.
     pub(super) fn conclude(
         mut self,
         requested: &Request,

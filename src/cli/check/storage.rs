@@ -1,4 +1,4 @@
-//! The storage that is measured: a test file, or with --read-only what exists.
+//! Storage to measure: a test file, or with --read-only existing data.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -13,11 +13,11 @@ use iosonde_model::record::export::directory_of;
 use iosonde_model::record::facts::{DeviceFacts, FilesystemClass};
 use iosonde_model::units::{bytes, duration};
 
-/// Less than this fits into caches that nobody sees.
+/// Smallest size to read, bytes: less fits into hidden caches.
 const SMALLEST_READ_BYTES: u64 = 256 << 20;
 
-/// An unnamed test file, once the directory has proved to be storage with enough room; or, where
-/// nothing is to be written, what is there.
+/// Opens an unnamed test file, if the directory is on storage with enough room; with --read-only,
+/// opens existing data.
 pub(super) fn open(args: &CheckArgs, requested: &Request) -> Result<Held, Failure> {
     if args.read_only {
         return readable(&args.path, args);
@@ -29,7 +29,7 @@ pub(super) fn open(args: &CheckArgs, requested: &Request) -> Result<Held, Failur
     Ok(make(&args.path, size_bytes, Direct::Preferred)?)
 }
 
-/// Refuses what is no local storage, unless the user names it.
+/// Refuses a file system that is not local storage, unless the user names it.
 fn gate(args: &CheckArgs, directory: &Path) -> Result<(), Failure> {
     let facts = open::describe_directory(&Root::system(), directory)?;
     let name = facts.filesystem.clone().unwrap_or_else(|| "unknown".into());
@@ -59,7 +59,7 @@ fn gate(args: &CheckArgs, directory: &Path) -> Result<(), Failure> {
     Err(Failure::new(Exit::Refused, message).hinting(fix))
 }
 
-/// The file or block device that is read; of a directory its largest file.
+/// Opens the file or block device to read; of a directory, its largest file.
 fn readable(path: &Path, args: &CheckArgs) -> Result<Held, Failure> {
     let found = path.metadata().or_wrong(shown(path))?;
     let (target, found) = match found.is_dir() {
@@ -91,15 +91,15 @@ fn too_small(path: &Path, found: &str) -> Failure {
         .hinting("give such a file, or the block device, as PATH")
 }
 
-/// What of a file is stored; reads of a hole ask no device.
+/// Stored bytes of a file; reads of a hole do not reach the device.
 fn stored_bytes(found: &Metadata) -> u64 {
     found.len().min(found.blocks() * 512)
 }
 
-/// The file of a directory that has the most data and may be read.
+/// Readable file with the most stored data in a directory.
 fn largest(directory: &Path) -> Result<Option<(PathBuf, Metadata)>, Failure> {
     let entries = fs::read_dir(directory).or_wrong(shown(directory))?;
-    // A symbolic link may lead to another disk.
+    // Links are not followed: one may lead to another disk.
     let files = entries.flatten().filter_map(|entry| Some((entry.path(), entry.metadata().ok()?)));
     let files = files.filter(|(path, found)| found.is_file() && fs::File::open(path).is_ok());
     Ok(files
@@ -107,13 +107,13 @@ fn largest(directory: &Path) -> Result<Option<(PathBuf, Metadata)>, Failure> {
         .max_by_key(|(_, found)| stored_bytes(found)))
 }
 
-/// Whether the system runs from the same file system: its disk is in use.
+/// Whether a directory is on the root file system, whose disk is in use.
 pub(super) fn holds_the_system(directory: &Path) -> bool {
     let device = |path: &Path| path.metadata().map(|found| found.dev()).ok();
     device(directory).is_some_and(|own| device(Path::new("/")) == Some(own))
 }
 
-/// What a check writes, and how to find out more without that.
+/// Message on what a check writes, and on the options that avoid it.
 pub(super) fn cost(
     layout: &Plan,
     cells: &[Plan],

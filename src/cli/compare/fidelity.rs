@@ -44,7 +44,7 @@ pub(super) fn compare(args: &CompareArgs, profile: &Path, replay: &Path) -> Resu
     Ok(output.end(exit))
 }
 
-/// Draws charts of both side by side.
+/// Draws charts of profile and replay side by side.
 fn draw(folder: &Path, first: &Record, second: &Record) -> Result<(), Failure> {
     let (Record::Profile(recorded), Record::Profile(regenerated)) = (first, second) else {
         let message = "--figures: found the result of a run, expected a profile of the replay, \

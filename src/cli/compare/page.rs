@@ -1,4 +1,4 @@
-//! A comparison as a page.
+//! Renders a comparison as a page.
 
 use crate::cli::exit::Exit;
 use iosonde_analysis::comparison::Comparison;
@@ -6,7 +6,7 @@ use iosonde_report::chart::ChartError;
 use iosonde_report::report::{Report, Source};
 use iosonde_report::{Answer, comparison_sections, comparison_text};
 
-/// Columns of the text in the page.
+/// Columns of text in the page.
 const COLUMNS: usize = 110;
 
 /// The comparison as a report.

@@ -1,4 +1,4 @@
-//! Each device of a fleet beside its peers.
+//! Compares each device of a fleet with its peers.
 
 use std::path::Path;
 
@@ -14,10 +14,10 @@ use iosonde_analysis::comparison::peers::{Member, compare_with_peers};
 use iosonde_model::record::Run;
 use iosonde_report::{peers_json, peers_text};
 
-/// Seed that no part of this comparison uses.
+/// Placeholder: this comparison uses no seed.
 const NO_SEED: u64 = 0;
 
-/// Finds the devices that are unlike their peers.
+/// Finds devices that differ from their peers.
 pub(super) fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     no_replay(args)?;
     let given = [
@@ -48,11 +48,11 @@ pub(super) fn compare(args: &CompareArgs) -> Result<Exit, Failure> {
     Ok(output.end(exit))
 }
 
-/// The runs of one result.
+/// Reads the runs of a result.
 fn members_of(folder: &Path, accept: AcceptArgs) -> Result<Vec<Member>, Failure> {
     let mut members = Vec::new();
     visit("--peers", folder, accept, &mut |read| {
-        // A baseline does not say which device its runs are of, and lies in no result folder.
+        // A baseline does not name the devices of its runs, and result folders contain none.
         let Read::Run { machine, run, cell, host } = read else { return };
         members.push(Member {
             name: name(machine.as_deref(), &run),
@@ -62,7 +62,7 @@ fn members_of(folder: &Path, accept: AcceptArgs) -> Result<Vec<Member>, Failure>
     Ok(members)
 }
 
-/// The host with the serial number of the device, or with the path of the target.
+/// Name of the host, if known, with the device's serial number or the target's path.
 fn name(machine: Option<&str>, run: &Run) -> String {
     let device = run.target.device.as_ref();
     let serial = device.and_then(|device| device.serial.as_deref());

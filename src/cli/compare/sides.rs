@@ -1,4 +1,4 @@
-//! The two sides of a comparison, from records and baselines; and storing a baseline.
+//! Reads the two sides of a comparison from records and baselines; stores a baseline.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::cli::recorded::runs::observations;
 use iosonde_analysis::comparison::{BASELINE_SCHEMA, Baseline, Side};
 use iosonde_model::record::export;
 
-/// One side, from everything that was given for it, and what was altered in it, in words.
+/// Reads one side from its paths; also returns accepted alterations, in words.
 pub(super) fn read(
     what: &str,
     paths: &[PathBuf],
@@ -26,11 +26,10 @@ pub(super) fn read(
     Ok((Side { name: names.join(", "), runs }, altered))
 }
 
-/// What stands in both sides by its path, whatever its name: the same file or folder, or one below
-/// the other.
+/// Path that both sides include under any name: the same file or folder, or one below the other.
 pub(super) fn shared(a: &[PathBuf], b: &[PathBuf]) -> Option<PathBuf> {
     let resolved = |paths: &[PathBuf]| -> Vec<PathBuf> {
-        // What cannot be opened is reported by who reads it.
+        // Its reader reports a path that cannot be opened.
         paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
     };
     let b = resolved(b);
@@ -54,7 +53,7 @@ pub(super) fn save_baseline(args: &CompareArgs, file: &Path) -> Result<Exit, Fai
     if args.paths.is_empty() {
         return Err(wrong("--save-baseline: no runs given; name their folders"));
     }
-    // Nobody would see later what was altered before.
+    // A baseline cannot mark altered runs, so none are accepted.
     let mut runs = read("RUNS", &args.paths, AcceptArgs::NEVER)?.0.runs;
     let all = runs.len();
     runs.retain(|run| run.left_out.is_none());

@@ -27,13 +27,13 @@ use iosonde_stats::permutation::smallest_paired_p;
 
 /// Default number of rounds.
 const ROUNDS: u32 = 10;
-/// Options that would send the result elsewhere.
+/// Options that would redirect the result.
 const OURS: [&str; 3] = ["--results", "--output-format", "--dry-run"];
 /// Polling interval for the end of a run.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Number of tests, and the rounds with which their p can be small enough. Without `--metrics`
-/// every metric of one direction is a test; bandwidth repeats IOPS.
+/// Number of tests, and fewest rounds that allow a significant p. Without `--metrics`, every metric
+/// of one direction is a test, except bandwidth, which repeats IOPS.
 fn fewest_rounds(metrics: &[String]) -> (usize, usize) {
     let tests = if metrics.is_empty() { METRICS.len() - 1 } else { metrics.len() };
     let decides = |rounds: &usize| smallest_paired_p(*rounds) * tests as f64 <= SIGNIFICANT;
@@ -48,14 +48,14 @@ fn too_few(rounds: u32, tests: usize, fewest: usize) -> Failure {
     ))
 }
 
-/// Measures both command lines in rounds, and compares within rounds.
+/// Measures both command lines in rounds, and compares them within rounds.
 pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Failure> {
     let [a, b] = args.run.as_slice() else {
         return Err(wrong(format!("--run: found {}, expected two: A and B", args.run.len())));
     };
     let commands = [command(a)?, command(b)?];
     let requested = request_text(args, place::fresh_seed())?;
-    // The two command lines state what may differ.
+    // Differences between the two command lines are intended.
     let requested = Request { in_rounds: true, allow: Kind::ALL.to_vec(), ..requested };
     let rounds = args.rounds.unwrap_or(ROUNDS);
     let (tests, fewest) = fewest_rounds(&args.metrics);
@@ -149,7 +149,7 @@ pub(super) fn compare(args: &CompareArgs, words: &[String]) -> Result<Exit, Fail
     ended
 }
 
-/// The words of a command line of `iosonde run`, without the name of the program.
+/// Arguments of a command line of `iosonde run`, without the program name.
 fn command(text: &str) -> Result<Vec<String>, Failure> {
     let refuse = |why: &str| wrong(format!("--run: `{text}`: {why}"));
     let mut words = split(text).map_err(refuse)?;
@@ -169,7 +169,7 @@ fn command(text: &str) -> Result<Vec<String>, Failure> {
     Ok(words)
 }
 
-/// Runs one command line, whose results are stored in a folder; `None` if a signal ended it.
+/// Runs a command line and reads its result; `None` if a signal ended it.
 fn measure(
     scratch: &Path,
     words: &[String],
@@ -218,7 +218,7 @@ fn measure(
     }
 }
 
-/// Waits for the end, and forwards the first signal received; returns the exit code.
+/// Waits for the end and forwards the first signal received; returns the exit code.
 fn wait(mut child: Child, signal: &AtomicUsize) -> std::io::Result<Option<u8>> {
     let mut is_passed_on = false;
     loop {
@@ -227,7 +227,7 @@ fn wait(mut child: Child, signal: &AtomicUsize) -> std::io::Result<Option<u8>> {
         }
         if !is_passed_on && signal.load(Ordering::Relaxed) != 0 {
             is_passed_on = true;
-            // A terminal signals both at once; a second signal would abort it.
+            // A terminal signals both processes at once; further signals would abort the child.
             let _ = kill_process(Pid::from_child(&child), Signal::TERM);
         }
         std::thread::sleep(LOOK);

@@ -1,4 +1,4 @@
-//! The cost of an experiment: runs, time, bytes written, wear.
+//! Estimates the cost of an experiment: runs, time, bytes written, wear.
 
 use serde_json::{Value, json};
 
@@ -16,14 +16,14 @@ use iosonde_report::clean::clean;
 /// Assumed rate of a run with writes before anything was measured, bytes per second.
 const ASSUMED_BYTES_PER_S: f64 = 500e6;
 
-/// The estimate.
+/// Cost of an experiment.
 pub(super) struct Estimate {
     name: String,
     target: String,
     layout_bytes: u64,
     stages: Vec<StageEstimate>,
     endurance_bytes: Option<u64>,
-    /// Bytes that may be written in all, if that is limited.
+    /// Limit of bytes written, if any.
     limit_bytes: Option<u64>,
 }
 
@@ -34,7 +34,7 @@ struct StageEstimate {
     cells: Vec<String>,
     refused: Vec<(String, String)>,
     repeats: u32,
-    /// Fewest and most rounds, of a stage in rounds.
+    /// Minimum and maximum number of rounds of a stage in rounds.
     rounds: Option<(u32, u32)>,
     precondition_bytes: u64,
     length_ns: u64,
@@ -68,7 +68,7 @@ impl Estimate {
         self.stages.iter().map(|stage| stage.length_ns).sum()
     }
 
-    /// Bytes written by the runs at the assumed rate, as far as they may.
+    /// Bytes written by the runs at the assumed rate, up to the limit.
     fn assumed_bytes(&self) -> u64 {
         let seconds: f64 = self.stages.iter().map(|stage| stage.writing_ns as f64 / 1e9).sum();
         let before = self.layout_bytes.saturating_add(self.precondition_bytes());
@@ -137,7 +137,7 @@ impl Estimate {
         out
     }
 
-    /// For programs.
+    /// As JSON.
     pub(super) fn json(&self) -> Value {
         let stages = self.stages.iter().map(|stage| {
             json!({

@@ -1,4 +1,4 @@
-//! Runs an experiment, from its first stage to its report, or what is missing of it.
+//! Runs an experiment, or its missing part, from the first stage to the report.
 
 mod needs;
 mod together;
@@ -35,7 +35,7 @@ use iosonde_model::spec::experiment::{Needs, Stage};
 use iosonde_model::units::{bytes, count};
 use iosonde_report::point_line;
 
-/// Inputs of an experiment run.
+/// State of an experiment run.
 pub(super) struct Session<'a> {
     place: &'a Place,
     resolved: ResolvedTarget,
@@ -44,11 +44,11 @@ pub(super) struct Session<'a> {
     progress: Progress,
     printer: Printer,
     study: Study,
-    /// Of the order of the runs of each stage.
-    /// What an earlier experiment left on the target, if that may be used.
+    /// State left on the target by an earlier experiment, if it may be used.
     left: Option<Left>,
+    /// Seed of the order of the runs of each stage.
     order_seed: u64,
-    /// What was altered in what is gone on with, in words.
+    /// Accepted alterations of a resumed experiment, in words.
     altered: Vec<String>,
     /// Bytes written so far, test file preparation included.
     written_bytes: AtomicU64,
@@ -56,12 +56,12 @@ pub(super) struct Session<'a> {
     is_lost: AtomicBool,
 }
 
-/// A size on the command line, if it is given.
+/// Parses a size on the command line, if given.
 pub(super) fn size(option: &'static str, text: &Option<String>) -> Result<Option<u64>, Failure> {
     text.as_deref().map(|text| words::size(option, text)).transpose()
 }
 
-/// The target as it is requested on the command line.
+/// Target as requested on the command line.
 pub(super) fn requested_target(args: &RunArgs) -> Result<RequestedTarget, Failure> {
     Ok(RequestedTarget {
         path: args.target.to_string_lossy().into_owned(),
@@ -133,7 +133,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
         args.prepared_by.as_deref().map(|path| folder::left(path, &experiment)).transpose()?;
     place.admit(resolved.held.as_slice(), resolved.layout.is_some())?;
     let mut keeper = match args.results.as_deref() {
-        // If --results is given, hours of results must be stored there.
+        // Hours of results must be stored in the directory that --results names.
         Some(place) => Keeper::insist("--results DIR", place, "experiment", words)
             .or_environment("--results")?,
         None => Keeper::open(None, "experiment", words),
@@ -162,8 +162,7 @@ pub(super) fn run(args: &RunArgs, words: &[String]) -> Result<Exit, Failure> {
     session.execute(None)
 }
 
-/// Everything that an experiment needs to go on: what is known of it so far, and what was altered
-/// in that, in words.
+/// Prepares a session to begin or resume an experiment. `altered` lists accepted alterations.
 pub(super) fn session<'a>(
     place: &'a Place,
     resolved: ResolvedTarget,
@@ -194,7 +193,7 @@ pub(super) fn session<'a>(
 }
 
 impl Session<'_> {
-    /// Runs what is missing, stage by stage, and reports the whole experiment.
+    /// Runs what is missing, stage by stage, and reports on the whole experiment.
     pub(super) fn execute(mut self, old: Option<&ExperimentFolder>) -> Result<Exit, Failure> {
         let mut exit = Exit::Done;
         let stages = self.study.run.experiment.stages.clone();
@@ -224,7 +223,7 @@ impl Session<'_> {
             exit = exit.or_graver(Exit::Environment);
             complete = false;
         }
-        // Where no cell can be run, nothing is left to do.
+        // A stage in which no cell can be run is complete.
         let is_early = |facts: &StageFacts| {
             !facts.laid_out.ended_early.is_empty() && facts.why_not_run().is_none()
         };
@@ -245,7 +244,7 @@ impl Session<'_> {
         Ok(self.printer.conclude(study, complete, exit, self.keeper))
     }
 
-    /// Whether something removed files while the experiment ran.
+    /// Whether other programs removed files while the experiment ran.
     fn has_lost_records(&mut self) -> bool {
         let gone = self.keeper.forget_gone();
         let Some(first) = gone.first() else { return false };
@@ -255,9 +254,9 @@ impl Session<'_> {
         true
     }
 
-    /// Whether the region is written before the first stage: not if the preconditioning of that
-    /// stage writes all that is used, and not if that would destroy the state that rounds before
-    /// an interruption have brought about.
+    /// Whether the region must be written before the first stage: not if the preconditioning of
+    /// that stage writes all of it, and not if that would destroy the state that rounds before an
+    /// interruption established.
     fn needs_layout(
         &self,
         stages: &[Stage],
@@ -278,14 +277,14 @@ impl Session<'_> {
         Ok(!(self.resolved.keeps_state && stages.iter().any(Stage::has_state)))
     }
 
-    /// Writes the test file; `false` if a signal ended that.
+    /// Writes the test file; `false` if a signal interrupted it.
     fn lay_out(&mut self) -> Result<bool, Failure> {
         let Some(layout) = &self.resolved.layout else { return Ok(true) };
         self.written_bytes.fetch_add(layout.target().bytes, Ordering::Relaxed);
         lay_out(layout, &self.context, &mut self.progress).map(|signal| signal.is_none())
     }
 
-    /// Runs what is missing of a stage; returns the signal that ended it, if any.
+    /// Runs the missing part of a stage; returns the signal that ended it, if any.
     fn stage(
         &mut self,
         stage: &Stage,
@@ -394,7 +393,7 @@ impl Session<'_> {
         Ok(end_signal)
     }
 
-    /// A stage as designed before an interruption, with its completed runs; or as designed now.
+    /// Stage as designed before an interruption, with its complete runs; otherwise designed now.
     fn begun(
         &mut self,
         stage: &Stage,
@@ -449,7 +448,7 @@ impl Session<'_> {
         if laid_out.skipped.is_empty() {
             match design::cells(stage, &laid_out.found, claims) {
                 Ok(cells) => laid_out.cells = cells,
-                // An earlier stage has not found what this one depends on: a result, not an error.
+                // An earlier stage did not find the levels of this one: a result, not an error.
                 Err(error @ design::DesignError::Source { .. }) => {
                     laid_out.skipped = error.to_string();
                 }
@@ -460,7 +459,7 @@ impl Session<'_> {
     }
 }
 
-/// The levels of a cell.
+/// Levels of a cell as one name.
 pub(super) fn cell_name(cell: &design::Cell) -> String {
     cell.levels.iter().map(|level| level.label.as_str()).collect::<Vec<_>>().join(", ")
 }

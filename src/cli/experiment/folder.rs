@@ -1,4 +1,4 @@
-//! An experiment read again from its folder, the runs by as many threads as there are CPUs.
+//! Reads an experiment from its folder; several threads read the runs.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use iosonde_model::spec::Experiment;
 /// Largest number of reader threads.
 const MAX_THREADS: usize = 8;
 
-/// The figures of these runs in the order of their names, and the target at the first. Unreadable
-/// records go to `damaged`, which decides whether to continue without them. Each record is dropped
-/// after reading, so that a thousand runs fit in memory.
+/// Figures of these runs in order of name, and the target of the first. Unreadable records go to
+/// `damaged`, which decides whether to continue without them. Each record is dropped after reading,
+/// so that a thousand runs fit in memory.
 pub(crate) fn trials(
     folder: &ExperimentFolder,
     names: &[String],
@@ -43,12 +43,12 @@ pub(crate) fn trials(
     Ok((all, first))
 }
 
-/// An experiment before its first stage.
+/// A study before its first stage.
 pub(super) fn begun(run: ExperimentRun, host: Option<HostFacts>) -> Study {
     Study { run, host, target: None, stages: Vec::new(), conclusions: Vec::new() }
 }
 
-/// The folder of an experiment, read and analysed again.
+/// Reads the folder of an experiment and analyses it again.
 pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
     let folder = ExperimentFolder::open(path).map_err(wrong)?;
     let mut study = begun(folder.run.clone(), folder.host.clone());
@@ -67,7 +67,7 @@ pub(crate) fn study(path: &Path) -> Result<Study, Failure> {
     Ok(study)
 }
 
-/// What an earlier experiment left on the target.
+/// State that an earlier experiment left on the target.
 pub(super) fn left(folder: &Path, experiment: &Experiment) -> Result<Left, Failure> {
     let first = experiment.stages.first();
     if !first.is_some_and(|stage| stage.purged().is_some() || stage.precondition.is_some()) {

@@ -1,4 +1,4 @@
-//! Loads an experiment by name or from a file, with everything it includes.
+//! Loads an experiment by name or from a file, with all its includes.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Deepest chain of inclusions.
 const MAX_DEPTH: usize = 8;
 
-/// An experiment by name or path, and the text of its file.
+/// Loads an experiment by name or path, and the text of its file.
 pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
     if is_path(name) {
         let path = Path::new(name);
@@ -38,7 +38,7 @@ pub(super) fn load_text(name: &str) -> Result<(Experiment, String), Failure> {
     known.into_iter().nth(place).map(|each| (each, text)).ok_or_else(|| wrong("no experiment"))
 }
 
-/// The text of an experiment's file, and the experiment with everything it includes.
+/// Text of an experiment's file, and the experiment with all its includes.
 pub(super) fn load_whole(name: &str) -> Result<(String, Experiment), Failure> {
     let (experiment, text) = load_text(name)?;
     let mut chain = vec![name.to_owned()];
@@ -46,13 +46,13 @@ pub(super) fn load_whole(name: &str) -> Result<(String, Experiment), Failure> {
     Ok((text, whole))
 }
 
-/// The text of a user's file, and those of the user's files that it includes; `None` for an
-/// experiment that is built in.
+/// Texts of a user's file and of the user's files that it includes; `None` for a built-in
+/// experiment.
 pub(crate) fn own_texts(name: &str) -> Result<Option<Vec<String>>, Failure> {
     if !is_path(name) {
         return Ok(None);
     }
-    // That no file includes itself, this has found out.
+    // This fails if a file includes itself.
     load_whole(name)?;
     let mut all = Vec::new();
     let mut places = vec![PathBuf::from(name)];
@@ -67,7 +67,7 @@ pub(crate) fn own_texts(name: &str) -> Result<Option<Vec<String>>, Failure> {
     Ok(Some(all))
 }
 
-/// A complete experiment, ready for design.
+/// Loads a complete experiment, ready for design.
 pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     let (_, whole) = load_whole(name)?;
     if let Some(name) = experiment::unknown(&whole).first() {
@@ -86,18 +86,18 @@ pub(super) fn load(name: &str) -> Result<Experiment, Failure> {
     Ok(whole)
 }
 
-/// The same for a loaded one.
+/// Inserts the includes of a loaded experiment.
 pub(super) fn flattened(experiment: &Experiment) -> Result<Experiment, Failure> {
     whole(experiment, None, &mut vec![experiment.name.clone()])
 }
 
-/// Cells of all stages, as far as known before measuring.
+/// Number of cells in all stages, as far as known before measuring.
 pub(super) fn cells_known(experiment: &Experiment) -> usize {
     let known = |stage| design::cells(stage, &design::Found::new(), None).map_or(0, |c| c.len());
     experiment.stages.iter().map(known).sum()
 }
 
-/// A data sheet.
+/// Reads a data sheet.
 pub(super) fn claims(path: &Path) -> Result<Claims, Failure> {
     let text = bounded(path)?;
     let claims: Claims = toml::from_str(&text).or_wrong(format!("--spec: `{}`", path.display()))?;
@@ -153,7 +153,7 @@ fn whole(
     Ok(Experiment { include: Vec::new(), stages, size, conclude, ..experiment.clone() })
 }
 
-/// A path is relative to the folder of the file that contains it.
+/// Path of an included file, relative to the folder of the file that includes it.
 fn included(name: &str, folder: Option<&Path>) -> PathBuf {
     match folder {
         Some(folder) if is_path(name) => folder.join(name),

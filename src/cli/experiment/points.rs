@@ -1,4 +1,4 @@
-//! Every point of an experiment as a plan, without a run.
+//! Plans every point of an experiment without running it.
 
 use clap::Parser;
 
@@ -37,7 +37,7 @@ enum Verb {
     Experiment(ExperimentArgs),
 }
 
-/// The points of `experiment run` with these words.
+/// Points of `experiment run` with these arguments.
 ///
 /// # Errors
 /// If the experiment or its target is refused.

@@ -23,7 +23,7 @@ use iosonde_report::report_json::report_json;
 /// Width of a text report in a file, columns.
 const COLUMNS: usize = 150;
 
-/// Prints it.
+/// Prints an experiment's progress and report.
 pub(super) struct Printer {
     output: Output,
     format: OutputFormat,
@@ -36,7 +36,7 @@ impl Printer {
         Printer { output: Output::new(format), format, png: args.png }
     }
 
-    /// A run has ended.
+    /// Warns of a failed run.
     pub(super) fn trial(&mut self, stage: &Stage, trial: &TrialFigures) {
         if let Standing::Failed(reason) = &trial.standing {
             let name = &stage.name;
@@ -94,17 +94,17 @@ impl Printer {
     }
 }
 
-/// One failed run of so many does not make the experiment fail.
+/// One failed run in this many does not make the experiment fail.
 const FAILED_OF: usize = 50;
 
-/// Whether an I/O error ended more runs than can be done without: they are to be repeated.
+/// Whether I/O errors ended so many runs that these must be repeated.
 pub(super) fn has_lost_runs(study: &Study) -> bool {
     let runs = || study.stages.iter().flat_map(|facts| &facts.trials);
     let failed = runs().filter(|trial| trial.has_failed()).count();
     failed * FAILED_OF > runs().count()
 }
 
-/// The exit code from the runs: failed consistency checks, errors, what was not run.
+/// Exit code from the runs: failed consistency checks, errors, missing runs.
 pub(crate) fn end_of(study: &Study) -> Exit {
     let trials: Vec<&TrialFigures> = study.stages.iter().flat_map(|facts| &facts.trials).collect();
     let mut exit = Exit::Done;
@@ -113,7 +113,7 @@ pub(crate) fn end_of(study: &Study) -> Exit {
     for trial in &trials {
         if let Standing::Failed(reason) = &trial.standing {
             let invalid = reason.starts_with("consistency checks");
-            // One run of very many is not used, and said; the answers rest on the others.
+            // A rare failed run is reported and not used; the answers rest on the others.
             if !invalid && failed * FAILED_OF <= trials.len() {
                 continue;
             }
@@ -143,7 +143,7 @@ pub(crate) fn end_of(study: &Study) -> Exit {
     if trials.is_empty() || ended_early { exit.or_graver(Exit::Inconclusive) } else { exit }
 }
 
-/// The report as text and data: files by name, as stored.
+/// Report as text and data: files by name, as stored.
 pub(crate) fn documents(report: &Report) -> Vec<(String, String)> {
     let mut all = vec![
         ("report.txt".to_owned(), plain(report, COLUMNS)),
@@ -157,7 +157,7 @@ pub(crate) fn documents(report: &Report) -> Vec<(String, String)> {
     all
 }
 
-/// Writes the report in every format.
+/// Stores the report in every format.
 fn keep(
     report: &Report,
     keeper: &mut Keeper,

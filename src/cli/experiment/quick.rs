@@ -1,4 +1,4 @@
-//! Command line changes to an experiment.
+//! Changes to an experiment from the command line.
 
 use clap::Args;
 
@@ -52,7 +52,7 @@ const QUICK_SECONDS: (f64, f64) = (0.5, 2.0);
 /// Largest number of runs per cell in a quick experiment.
 const QUICK_REPEATS: u32 = 3;
 
-/// A requested length that is too short to establish a precision is the length of each run.
+/// Makes the requested length that of each run if it is too short to establish a precision.
 fn keep_length(stage: &mut Stage) {
     let share = 1.0 - f64::from(stage.warm_up_percent) / 100.0;
     let shortest_s = SHORTEST_UNTIL_NS as f64 / 1e9 / share.max(0.1);
@@ -68,7 +68,7 @@ fn keep_length(stage: &mut Stage) {
     }
 }
 
-/// The experiment to run.
+/// Applies the changes to an experiment.
 pub(super) fn changed(
     mut experiment: Experiment,
     quick: bool,
@@ -92,7 +92,7 @@ pub(super) fn changed(
             let short = (stage.seconds / 15.0).clamp(least, most);
             stage.seconds = stage.seconds.min(short);
             stage.repeats = stage.repeats.min(QUICK_REPEATS);
-            // The pauses of a published procedure are what it measures.
+            // The pauses of a published procedure are part of what it measures.
             if !is_procedure {
                 stage.idle_seconds = stage.idle_seconds.min(0.2);
             }
@@ -162,7 +162,7 @@ pub(super) fn changed(
     Ok(experiment)
 }
 
-/// The state that the command line requests of the target.
+/// Applies the requested purge, write cache and active range.
 fn prepare(experiment: &mut Experiment, args: &ChangeArgs) {
     if let Some(method) = args.purge.as_deref().and_then(Purge::parse) {
         experiment.stages.iter_mut().for_each(|stage| stage.purge = None);
@@ -179,7 +179,7 @@ fn prepare(experiment: &mut Experiment, args: &ChangeArgs) {
     }
 }
 
-/// A parameter that every stage varies by an axis of that name would have no effect.
+/// Refuses a parameter that every stage varies by an axis of that name: it would have no effect.
 fn varied_nowhere_else(experiment: &Experiment, set: &[String]) -> Result<(), Failure> {
     for text in set {
         let name = text.split('=').next().unwrap_or_default().trim().replace('_', "-");

@@ -25,20 +25,20 @@ pub(super) struct ResolvedTarget {
     pub(super) medium: Medium,
     pub(super) held: Option<Held>,
     pub(super) setting: Setting,
-    /// The plan that writes the whole region before reads, if writing is allowed.
+    /// Plan that writes the whole region before reads, if writing is allowed.
     pub(super) layout: Option<Plan>,
     /// Why writing is not allowed, if so.
     pub(super) reads_only: Option<String>,
-    /// Whether it keeps what was written when the program has ended.
+    /// Whether written data persist after the program ends.
     pub(super) keeps_state: bool,
     /// Description of the target.
     pub(super) words: String,
 }
 
 impl ResolvedTarget {
-    /// The request with the resolved target, so that it can be found again.
+    /// The request with the resolved target, so that resuming finds it again.
     pub(super) fn found(&self, requested: &RequestedTarget, place: &Place) -> RequestedTarget {
-        // Links stay: one below /dev/disk/by-id leads to its device under any kernel name.
+        // Links are kept: one below /dev/disk/by-id leads to its device under any kernel name.
         let absolute = std::path::absolute(&requested.path);
         let absolute = absolute.map(|path| path.to_string_lossy().into_owned());
         let device = self.held.as_ref().and_then(|held| held.device(&place.root));
@@ -62,19 +62,18 @@ impl ResolvedTarget {
         }
     }
 
-    /// Whether it is only read for now, because others use it.
+    /// Whether the target is read-only at present because another process uses it.
     pub(super) fn is_in_use(&self) -> bool {
         self.reads_only.as_deref() == Some(IN_USE)
     }
 
-    /// Bytes that preparing the region writes; none where the preconditioning of the first stage
-    /// does that.
+    /// Bytes that preparing the region writes; 0 if the first stage replaces that.
     pub(super) fn layout_bytes(&self, stages: &[Stage]) -> u64 {
         let layout = self.layout.as_ref().filter(|_| !self.is_written_by_first(stages));
         layout.map_or(0, |layout| layout.target().bytes)
     }
 
-    /// Bytes that the preconditioning of a stage writes.
+    /// Bytes that preconditioning a stage writes.
     pub(super) fn precondition_bytes(&self, stage: &Stage) -> u64 {
         let Some(precondition) = stage.precondition.as_ref().filter(|_| self.reads_only.is_none())
         else {
@@ -84,11 +83,11 @@ impl ResolvedTarget {
         pass.saturating_mul(u64::from(precondition.passes))
     }
 
-    /// Whether the first stage brings about the state of all that any stage uses: by a purge, or
-    /// by preconditioning that writes all of it.
+    /// Whether the first stage prepares all that any stage uses: by a purge, or by preconditioning
+    /// all of it.
     pub(super) fn is_written_by_first(&self, stages: &[Stage]) -> bool {
         let Some(first) = stages.first() else { return false };
-        // What is written before a purge is gone after it.
+        // A purge removes what was written before it.
         if first.purged().is_some() {
             return true;
         }
@@ -100,10 +99,10 @@ impl ResolvedTarget {
         runs && stages.iter().all(|stage| self.active_bytes(stage) <= written)
     }
 
-    /// Whether the target can be purged, and its write cache switched, as the stages request.
+    /// Checks that the target can be purged, and its write cache switched, as the stages request.
     ///
     /// # Errors
-    /// In words, what it cannot.
+    /// What is impossible, in words.
     pub(super) fn can_prepare(&self, stages: &[Stage], place: &Place) -> Result<(), String> {
         if self.reads_only.is_some() {
             return Ok(());
@@ -131,7 +130,7 @@ impl ResolvedTarget {
     }
 }
 
-/// How the target is requested.
+/// Options for opening the target.
 pub(super) struct TargetOptions<'a> {
     pub(super) target: &'a RequestedTarget,
     pub(super) consent: &'a ConsentArgs,
@@ -140,12 +139,11 @@ pub(super) struct TargetOptions<'a> {
     pub(super) usual_bytes: Option<u64>,
     pub(super) seed: u64,
     pub(super) dry_run: bool,
-    /// Whether the runs before were allowed to write, if there are any: those to come are, too, or
-    /// are not.
+    /// For a resumed experiment, whether the earlier runs could write; the others must match.
     pub(super) was_written: Option<bool>,
 }
 
-/// Why a target is only read that could be written later.
+/// Reason for a read-only target that may be writable later.
 const IN_USE: &str = "the target is in use by another process";
 
 /// Opens or creates the target.
@@ -232,7 +230,7 @@ fn simulated(
     })
 }
 
-/// An unnamed file in a directory.
+/// Creates an unnamed file in a directory.
 fn made(
     options: &TargetOptions<'_>,
     directory: &Path,
@@ -254,8 +252,8 @@ fn direct(options: &TargetOptions<'_>) -> Direct {
     if options.target.buffered { Direct::Never } else { Direct::Preferred }
 }
 
-/// A file or device: written if allowed and not in use, and otherwise only read, with a message. A
-/// consent means that it is to be written, so that a wrong one is an error.
+/// Opens a file or device for writing if allowed and not in use, otherwise read-only with a
+/// message. A consent requests writing, so that a wrong one is an error.
 fn existing(
     options: &TargetOptions<'_>,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Goes on with an experiment where it stopped, if nothing has changed that its cells depend on.
+//! Resumes an experiment if nothing has changed that its cells depend on.
 
 use serde_json::json;
 
@@ -40,7 +40,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
             args.folder.display()
         )));
     }
-    // The same path and size, regardless of the current directory and free space.
+    // Same path and size, regardless of current directory and free space.
     let known = !run.target.place.is_empty();
     let target = RequestedTarget {
         path: if known { run.target.place.clone() } else { run.target.path.clone() },
@@ -71,10 +71,10 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
         )));
     }
     let mut keeper = Keeper::reopen(&args.folder, "experiment", words).map_err(environment)?;
-    // The kernel name may have changed.
+    // Reopening may have renamed the folder.
     let old = ExperimentFolder::open(keeper.path().unwrap_or(&args.folder)).unwrap_or(old);
     keeper.keep_undo(resolved.held.as_ref().map_or(&[], |held| &held.undo))?;
-    // A complete experiment no longer is.
+    // The manifest of a complete experiment no longer says so.
     keeper.announce();
     for Altered { name, change } in lost {
         let how = if change == Change::Missing { "gone" } else { "set aside" };
@@ -86,8 +86,7 @@ pub(super) fn resume(args: &ResumeArgs, words: &[String]) -> Result<Exit, Failur
     session(&place, resolved, keeper, (study, altered), &args.common)?.execute(Some(&old))
 }
 
-/// Runs that are gone or not as they were kept, where that was accepted: no figure is made from
-/// them.
+/// Runs that are missing or altered, if that was accepted: they are repeated, not evaluated.
 fn lost_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<Altered>, Failure> {
     if accepted.is_empty() {
         return Ok(Vec::new());
@@ -98,13 +97,13 @@ fn lost_runs(old: &ExperimentFolder, accepted: &[String]) -> Result<Vec<Altered>
     Ok(altered.filter(is_run).collect())
 }
 
-/// Whether the first command was given a consent to write, and this one is not.
+/// Whether the first command had a consent to write and this one lacks it.
 fn lacks_consent(args: &ResumeArgs) -> bool {
     let first = read_manifest(&args.folder).ok().flatten();
     !args.consent.is_given() && first.is_some_and(|first| ConsentArgs::is_in(&first.command))
 }
 
-/// What the first command was allowed to do, this one must be, or cells would be missing for ever.
+/// Adds a hint to a refusal: without the first command's consent, cells would stay missing.
 fn as_before(failure: Failure, args: &ResumeArgs) -> Failure {
     if failure.exit != Exit::Refused || !lacks_consent(args) {
         return failure;
@@ -117,7 +116,7 @@ fn as_before(failure: Failure, args: &ResumeArgs) -> Failure {
     ))
 }
 
-/// Whether the device underneath is the same, under whatever name.
+/// Whether the device is the same, under any name.
 fn is_same_device(before: &RequestedTarget, now: &RequestedTarget) -> bool {
     match before.device_identity.is_empty() || now.device_identity.is_empty() {
         true => before.device == now.device,
@@ -125,7 +124,7 @@ fn is_same_device(before: &RequestedTarget, now: &RequestedTarget) -> bool {
     }
 }
 
-/// The device underneath, for a message.
+/// Name of the device for a message.
 fn named(target: &RequestedTarget) -> String {
     match target.device_identity.is_empty() {
         true => target.device.clone(),
@@ -133,9 +132,9 @@ fn named(target: &RequestedTarget) -> String {
     }
 }
 
-/// Runs of two engines, or past the page cache and through it, cannot stand in one cell.
+/// Refuses another engine or cache mode, since a cell must not mix runs of both.
 fn same_way(before: &RequestedTarget, now: &RequestedTarget) -> Result<(), Failure> {
-    // An older program did not note it.
+    // Older programs did not store it.
     if before.used_engine.is_empty() {
         return Ok(());
     }
@@ -155,7 +154,7 @@ fn same_way(before: &RequestedTarget, now: &RequestedTarget) -> Result<(), Failu
     )))
 }
 
-/// Whether a folder is finished and nothing is left to run.
+/// Whether a folder is complete, so that nothing is left to run.
 fn nothing_missing(old: &ExperimentFolder) -> Result<bool, Failure> {
     let manifest = read_manifest(old.path())?;
     Ok(manifest.is_some_and(|manifest| manifest.complete))

@@ -1,4 +1,4 @@
-//! What a stage needs of its target.
+//! Requirements of a stage on its target.
 
 use super::Session;
 use iosonde_engine::engine::Medium;
@@ -6,7 +6,7 @@ use iosonde_engine::host::Root;
 use iosonde_model::spec::experiment::{Needs, Stage};
 
 impl Session<'_> {
-    /// What a stage needs and the target lacks.
+    /// Why the target does not meet the requirements of a stage, if so.
     pub(super) fn lacking(&self, stage: &Stage) -> Option<String> {
         if let Some(why) = &self.resolved.reads_only {
             if stage.precondition.is_some() {
@@ -46,8 +46,8 @@ impl Session<'_> {
     }
 }
 
-/// Whether a disk says by itself at which speed it turns: the kernel takes one for turning that
-/// says nothing (SBC-4, VPD page B1h, medium rotation rate).
+/// Whether a disk reports its rotation rate (SBC-4, VPD page B1h, medium rotation rate). The kernel
+/// takes a disk that reports none for rotational.
 fn turns(root: &Root, disk: &str) -> bool {
     let page = root.bytes(format!("/sys/block/{disk}/device/vpd_pgb1"), 64).unwrap_or_default();
     let rate = page.get(4..6).map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]));

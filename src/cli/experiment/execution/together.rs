@@ -1,9 +1,9 @@
-//! Whether several hosts carry out the same runs of an experiment.
+//! Checks whether several hosts would carry out the same runs of an experiment.
 
 use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::Stage;
 
-/// Why hosts would not carry out the same runs of an experiment, if so.
+/// Why hosts would carry out different runs of an experiment, if so.
 pub(super) fn differs(experiment: &Experiment) -> Option<String> {
     let why = |stage: &Stage| {
         let until = &stage.until;
