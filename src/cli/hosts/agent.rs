@@ -1,8 +1,8 @@
-//! `iosonde agent`: this host's end of a command on many hosts.
+//! `iosonde agent`: the part of a command on several hosts that runs on each host.
 //!
-//! It speaks on standard input and output, opens no port and knows no password: whoever may start
-//! it may measure here. The command itself is a child with a socket as its standard input; the
-//! agent passes on what both sides say, and ends the child when the coordinator is gone.
+//! It uses standard input and output, opens no port and needs no password: permission to start it
+//! is permission to measure. The command is a child with a socket as its standard input. The agent
+//! relays messages between it and the coordinator, and ends it when the coordinator is gone.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
@@ -32,22 +32,22 @@ pub(crate) struct AgentArgs {
     sent: Option<PathBuf>,
 }
 
-/// The coordinator hears something at least so often.
+/// Longest interval between messages to the coordinator.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
-/// Most of the standard output of a command that is passed on, bytes.
+/// Largest part of a command's standard output that is passed on, bytes.
 const MAX_OUTPUT: u64 = 16 << 20;
 
-/// What happens to an agent.
+/// Input of the agent's loop.
 pub(super) enum Event {
     Order(Order),
-    /// The coordinator is gone, or says what cannot be understood.
+    /// The coordinator is gone, or sent an invalid message.
     NoCoordinator(Option<ProtocolError>),
     News(News),
-    /// The command has ended, and wrote this.
+    /// The command has ended with this standard output.
     Ended(io::Result<ExitStatus>, Vec<u8>),
 }
 
-/// The command that is carried out.
+/// The running command.
 pub(super) struct Work {
     pid: Option<Pid>,
     pub(super) orders: UnixStream,
@@ -60,10 +60,10 @@ impl Work {
     }
 }
 
-/// Runs the verb.
+/// Runs the command.
 pub(in crate::cli) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
     if let Some(sent) = &args.sent {
-        // Nothing but what runs here: it goes on running without a name.
+        // Only the file of this process is removed; it keeps running without a name.
         let own = std::env::current_exe().ok().and_then(|own| own.canonicalize().ok());
         if own.is_some() && own == sent.canonicalize().ok() {
             let _ = std::fs::remove_file(sent);
@@ -75,7 +75,7 @@ pub(in crate::cli) fn agent(args: &AgentArgs) -> Result<Exit, Failure> {
     serve(&to, &events).or_environment("the coordinator cannot be reached")
 }
 
-/// Until the command has ended, or the coordinator is gone.
+/// Serves the coordinator until the command ends or the coordinator is gone.
 fn serve(to: &Sender<Event>, events: &Receiver<Event>) -> io::Result<Exit> {
     let mut stdout = io::stdout().lock();
     let uname = rustix::system::uname();
@@ -117,7 +117,7 @@ fn serve(to: &Sender<Event>, events: &Receiver<Event>) -> io::Result<Exit> {
             },
             Event::Order(order) => {
                 if let Some(work) = &mut work {
-                    // A command that has ended is reported below.
+                    // The end of a command is reported below.
                     let _ = send(&mut work.orders, &order);
                 }
             }
@@ -131,7 +131,7 @@ fn serve(to: &Sender<Event>, events: &Receiver<Event>) -> io::Result<Exit> {
                 };
                 work.signal(Signal::TERM);
             }
-            // What was measured is kept on this host by the command itself.
+            // The command itself stores its results on this host.
             Event::News(_) if is_alone => {}
             Event::News(news) => send(&mut stdout, &news)?,
             Event::Ended(..) if is_alone => return Ok(Exit::Environment),
@@ -145,7 +145,7 @@ fn serve(to: &Sender<Event>, events: &Receiver<Event>) -> io::Result<Exit> {
     }
 }
 
-/// The end of a command that did not begin.
+/// Message for a command that did not begin.
 fn ended(exit: Exit) -> News {
     News::Ended { code: exit.code(), output: String::new() }
 }
@@ -171,7 +171,7 @@ fn read_orders(to: &Sender<Event>) {
     }
 }
 
-/// Starts the command, and threads that listen to it.
+/// Starts the command, and threads that read its output.
 pub(super) fn begin(words: &[String], to: &Sender<Event>) -> io::Result<Work> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut child = Command::new("/proc/self/exe")
@@ -205,18 +205,18 @@ pub(super) fn begin(words: &[String], to: &Sender<Event>) -> io::Result<Work> {
     let to = to.clone();
     thread::spawn(move || {
         let (status, output) = wait(child);
-        // Everything that it said stands before its end.
+        // All its messages come before its end.
         let _ = (hears.join(), reads.join());
         let _ = to.send(Event::Ended(status, output));
     });
     Ok(Work { pid, orders: ours })
 }
 
-/// Waits for the end of the command; gives what it wrote.
+/// Waits for the end of the command; returns its standard output.
 fn wait(mut child: Child) -> (io::Result<ExitStatus>, Vec<u8>) {
     let mut output = Vec::new();
     if let Some(mut stdout) = child.stdout.take() {
-        // What is beyond is read and dropped, so that the command does not wait for a reader.
+        // The excess is read and dropped, so that the command does not block.
         let _ = stdout.by_ref().take(MAX_OUTPUT).read_to_end(&mut output);
         let _ = io::copy(&mut stdout, &mut io::sink());
     }

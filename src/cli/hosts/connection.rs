@@ -1,4 +1,4 @@
-//! One host as the coordinator sees it.
+//! The coordinator's connection to a host.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -15,47 +15,47 @@ use super::launch::{Launcher, Sent};
 use super::outcome::{Outcome, keep_last};
 use super::protocol::{Messages, News, Order, PROTOCOL, send};
 
-/// Threads of a coordinator do little.
+/// Stack size of a thread; the coordinator's threads do little.
 const STACK_BYTES: usize = 256 << 10;
-/// After the end of a connection, the launcher's standard error is read for so long.
+/// Time limit for reading the launcher's standard error after a connection ends.
 const LAST_WORDS_WITHIN: Duration = Duration::from_millis(200);
-/// The program is sent in parts of this size.
+/// Size of the parts in which the program is sent.
 const PART_BYTES: usize = 64 << 10;
 
-/// What was heard of a host.
+/// An event of a host.
 pub(super) struct Heard {
-    /// Its place in the list.
+    /// Index of the host in the list.
     pub(super) host: usize,
-    /// When, on the coordinator's clock, ns.
+    /// Time on the coordinator's clock, ns.
     pub(super) at_ns: u64,
     pub(super) what: What,
 }
 
-/// What can be heard.
+/// Content of an event.
 pub(super) enum What {
     News(News),
-    /// More of the program was taken there.
+    /// The host took another part of the program.
     Taken,
-    /// The launcher wrote this to its standard error.
+    /// Line that the launcher wrote to standard error.
     Launcher(String),
-    /// Nothing more will come, for this reason.
+    /// The connection ended, for this reason.
     Closed(String),
 }
 
-/// How far a host is.
+/// Progress of a host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Stage {
     /// Its agent was started.
     Launched,
     /// The agent has answered.
     Connected,
-    /// It has the command.
+    /// It has received the command.
     Begun,
     /// Its targets are open; nothing was written.
     Admitted,
-    /// It prepares a run, or goes from one to the next.
+    /// It prepares a run, or is between runs.
     Preparing,
-    /// It waits for the start of this run.
+    /// It waits for the start of the run with this index.
     Ready(usize),
     /// It measures.
     Running(usize),
@@ -64,23 +64,23 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    /// Whether it was admitted with all others, and has not ended.
+    /// Whether the host was admitted with all others and has not ended.
     pub(super) fn is_under_way(self) -> bool {
         matches!(self, Stage::Preparing | Stage::Ready(_) | Stage::Running(_))
     }
 }
 
-/// A host, its agent, and what came from both.
+/// A host, its agent, and their messages.
 pub(super) struct Connection {
     pub(super) outcome: Outcome,
     pub(super) stage: Stage,
-    /// Title of the run that it is at.
+    /// Title of the current run.
     pub(super) title: String,
-    /// The last progress: elapsed ns and operations, and those before.
+    /// Elapsed ns and operations at the last two progress messages, the latest last.
     pub(super) moved: [(u64, u64); 2],
-    /// Answers to pings.
+    /// Number of answers to pings.
     pub(super) pongs: u32,
-    /// What the host is sent when it asks for it.
+    /// Program to send if the host requests it.
     sent: Option<Sent>,
     place: usize,
     to: Sender<Heard>,
@@ -91,7 +91,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Starts the agent, and threads that listen to it.
+    /// Starts the agent, and threads that read from it.
     pub(super) fn open(
         name: &str,
         index: usize,
@@ -120,7 +120,7 @@ impl Connection {
             Ok(mut child) => {
                 connection.orders = child.stdin.take();
                 if let (Some(to), Some(sent)) = (&mut connection.orders, &launcher.sent) {
-                    // Who cannot take it is lost, which its other end will say.
+                    // If this fails, the reader of the connection reports the host as lost.
                     let _ = to.write_all(sent.script.as_bytes());
                 }
                 connection.child = Some(child);
@@ -137,25 +137,25 @@ impl Connection {
         self.stage == Stage::Ended
     }
 
-    /// How long nothing was heard.
+    /// Time since the last message.
     pub(super) fn silence(&self) -> Duration {
         self.heard.elapsed()
     }
 
-    /// Gives an order. Who cannot take it is lost, which its other end will say.
+    /// Sends an order. If this fails, the reader of the connection reports the host as lost.
     pub(super) fn order(&mut self, order: &Order) {
         if let Some(to) = &mut self.orders {
             let _ = send(to, order);
         }
     }
 
-    /// The host cannot be counted on any more.
+    /// Marks the host as lost.
     pub(super) fn lose(&mut self, why: String) {
         if self.is_over() {
             return;
         }
-        // A launcher that fails says why: that it cannot resolve a name, or must not log in.
-        // Some add a line of their own below the reason.
+        // A failing launcher reports the reason, such as an unknown host name or a refused login.
+        // Some add a line below it.
         let of_command = &self.outcome.known.said;
         let said = if self.by_launcher.is_empty() { of_command } else { &self.by_launcher };
         let last = said.iter().skip(said.len().saturating_sub(2)).map(|line| line.trim());
@@ -167,11 +167,11 @@ impl Connection {
 
     fn end(&mut self) {
         self.stage = Stage::Ended;
-        // The agent ends its command when nobody is left to tell it what to do.
+        // The agent ends its command when its standard input is closed.
         self.orders = None;
     }
 
-    /// Takes in what was heard; gives a line for the user, if it is one.
+    /// Handles an event; returns a line to show to the user, if any.
     pub(super) fn take(&mut self, what: What, at_ns: u64) -> Option<String> {
         self.heard = Instant::now();
         match what {
@@ -249,7 +249,7 @@ impl Connection {
         None
     }
 
-    /// Sends the program, once. Nothing else is sent before its agent answers.
+    /// Sends the program, once. Nothing else is sent until its agent answers.
     fn send_program(&mut self) {
         let (Some(sent), Some(orders)) = (self.sent.take(), &self.orders) else { return };
         let (host, heard) = (self.place, self.to.clone());
@@ -270,19 +270,19 @@ impl Connection {
         }
     }
 
-    /// Asks for the time there.
+    /// Requests the time of the host.
     pub(super) fn ping(&mut self) {
         self.order(&Order::Ping { sent_ns: monotonic_ns() });
     }
 
-    /// Ends the launcher, and with it the connection.
+    /// Ends the launcher and thus the connection.
     pub(super) fn close(&mut self, patience: Duration) {
         self.orders = None;
         let Some(mut child) = self.child.take() else { return };
         let until = Instant::now() + patience;
         while matches!(child.try_wait(), Ok(None)) {
             if Instant::now() >= until {
-                // The launcher leads a group of its own, with whatever it has started here.
+                // The launcher leads its own process group, with all that it has started here.
                 if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
                     let _ = kill_process_group(group, Signal::KILL);
                 }
@@ -294,7 +294,7 @@ impl Connection {
     }
 }
 
-/// Threads that read what an agent and its launcher write.
+/// Starts threads that read the output of an agent and its launcher.
 fn listen(child: &mut Child, host: usize, to: &Sender<Heard>) -> std::io::Result<()> {
     let thread = || thread::Builder::new().stack_size(STACK_BYTES);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -332,7 +332,7 @@ fn listen(child: &mut Child, host: usize, to: &Sender<Heard>) -> std::io::Result
     Ok(())
 }
 
-/// A launcher that has ended may have said why, which is read by another thread.
+/// Waits for the thread that reads why the launcher ended.
 fn wait_for(reader: &thread::JoinHandle<()>) {
     let until = Instant::now() + LAST_WORDS_WITHIN;
     while !reader.is_finished() && Instant::now() < until {

@@ -1,4 +1,4 @@
-//! How an agent is started on a host: by a command that passes standard input and output.
+//! Starts an agent on a host by a command that passes on standard input and output.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -23,26 +23,26 @@ const LAUNCHERS: [(&str, &str); 7] = [
 /// A launcher and the command line of the agent.
 #[derive(Clone, Debug)]
 pub(super) struct Launcher {
-    /// The template, as it is kept.
+    /// Template, as recorded.
     pub(super) template: String,
     words: Vec<String>,
-    /// The agent's command line; of a shell where the program is sent.
+    /// Command line of the agent, or of a shell if the program is sent.
     agent: Vec<String>,
-    /// What is sent to each host.
+    /// Program that is sent to each host, if any.
     pub(super) sent: Option<Sent>,
 }
 
-/// The program, as it is sent to a host.
+/// The program in the form that is sent to a host.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
-    /// What a shell does with it.
+    /// Shell script that receives and starts the program.
     pub(super) script: String,
-    /// The program itself.
+    /// Content of the executable.
     pub(super) program: Arc<Vec<u8>>,
 }
 
 impl Sent {
-    /// This program.
+    /// Reads the executable of this process.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -50,8 +50,8 @@ impl Sent {
         let program = std::fs::read("/proc/self/exe")?;
         let sum = checksum(&program);
         let bytes = program.len();
-        // The shell reads all of it before it asks for the program, which it must not read ahead.
-        // The agent removes the file as soon as it runs; the trap, if it never does.
+        // The shell reads the whole block before it requests the program, so it cannot read ahead
+        // into it. The agent removes the file once it runs; otherwise the trap does.
         let script = format!(
             "{{ umask 077; file=$(mktemp \"${{TMPDIR:-/tmp}}/iosonde.XXXXXX\") || exit 1
 trap 'rm -f \"$file\"' EXIT; trap 'exit 1' HUP INT TERM
@@ -66,7 +66,7 @@ chmod 700 \"$file\"; \"$file\" agent --sent \"$file\"; exit; }}\n"
 }
 
 impl Launcher {
-    /// By name, or by a template of one's own.
+    /// Parses the name of a launcher, or a template.
     ///
     /// # Errors
     /// If it is neither, or the agent's command line cannot be split.
@@ -89,15 +89,15 @@ impl Launcher {
         Ok(Launcher { template: template.to_owned(), words, agent, sent: None })
     }
 
-    /// Sends this program to each host, where a shell starts it.
+    /// Makes the launcher send this program to each host, where a shell starts it.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the program cannot be read.
     pub(super) fn sending(self) -> std::io::Result<Launcher> {
         Ok(Launcher { agent: vec!["sh".into()], sent: Some(Sent::this_program()?), ..self })
     }
 
-    /// The command line for a host.
+    /// Command line for a host.
     pub(super) fn words(&self, host: &str) -> Vec<String> {
         let mut words = Vec::new();
         for word in &self.words {
@@ -112,7 +112,7 @@ impl Launcher {
         words
     }
 
-    /// Starts the agent of a host.
+    /// Starts the agent on a host.
     ///
     /// # Errors
     /// If the launcher itself cannot be run.
@@ -120,7 +120,7 @@ impl Launcher {
         let words = self.words(host);
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]);
-        // An interrupt of the terminal is for the coordinator, which asks the agents to stop.
+        // An interrupt from the terminal is for the coordinator, which stops the agents.
         command.process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn()

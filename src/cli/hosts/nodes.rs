@@ -1,16 +1,16 @@
-//! Lists of hosts as clusters write them: `node[01-32],login`, and `@group` of ClusterShell.
+//! Parses lists of hosts: `node[01-32],login`, and `@group` of ClusterShell.
 
 use std::process::Command;
 
 use crate::cli::exit::{About, Failure};
 
-/// Most hosts of one command.
+/// Largest number of hosts of a command.
 pub(super) const MAX_HOSTS: usize = 4096;
 
-/// The names in a list, in its order.
+/// Names in a list, in its order.
 ///
 /// # Errors
-/// If it cannot be read, names a host twice, or is empty or too long.
+/// If the list cannot be parsed, names a host twice, or is empty or too long.
 pub(super) fn hosts(list: &str) -> Result<Vec<String>, Failure> {
     named(list).or_wrong("--hosts")
 }
@@ -39,7 +39,7 @@ fn named(list: &str) -> Result<Vec<String>, String> {
     Ok(all)
 }
 
-/// What stands between the commas outside brackets.
+/// Parts between commas outside brackets.
 fn parts(list: &str) -> Result<Vec<String>, String> {
     let (mut parts, mut part, mut is_inside) = (Vec::new(), String::new(), false);
     for c in list.chars() {
@@ -60,7 +60,7 @@ fn parts(list: &str) -> Result<Vec<String>, String> {
     Ok(parts.iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect())
 }
 
-/// `a[1-3,7]b` as its names. Leading zeros are kept.
+/// Names of a pattern such as `a[1-3,7]b`. Leading zeros are kept.
 fn expanded(part: &str) -> Result<Vec<String>, String> {
     let Some((head, rest)) = part.split_once('[') else { return Ok(vec![part.to_owned()]) };
     let (ranges, tail) = rest.split_once(']').unwrap_or((rest, ""));
@@ -89,7 +89,7 @@ fn expanded(part: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-/// The members of a group, which ClusterShell knows.
+/// Members of a ClusterShell group.
 fn group(name: &str) -> Result<Vec<String>, String> {
     let asked = Command::new("nodeset").args(["-e", "-S", "\n", "--", name]).output();
     let answer = asked.map_err(|error| {

@@ -1,4 +1,4 @@
-//! What came from one host of many.
+//! Results from one of several hosts.
 
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::{HostEnd, HostRun};
@@ -7,39 +7,39 @@ use serde::{Deserialize, Serialize};
 
 use super::connection::Stage;
 
-/// Lines of standard error that are kept of a host.
+/// Lines of standard error that are kept per host.
 const MAX_SAID: usize = 100;
-/// Begins what a command says of its failure.
+/// Prefix of an error message of a command.
 const ERROR: &str = "error: ";
 
-/// One host, its runs, and what its command wrote.
+/// A host, its runs, and the output of its command.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Outcome {
     pub(super) known: HostRun,
-    /// Records of its runs: place in the command, and the run.
+    /// Records of its runs: index of the run in the command, and the run.
     pub(super) runs: Vec<(usize, Run)>,
-    /// When the window of a run opened on the host's clock, ns.
+    /// Times on the host's clock when the windows of runs opened, ns.
     pub(super) opened: Vec<(usize, u64)>,
-    /// What its command wrote to standard output.
+    /// Standard output of its command.
     pub(super) output: String,
 }
 
 impl Outcome {
-    /// Of a host of which nothing was heard yet.
+    /// Outcome of a host before its first message.
     pub(super) fn of(name: &str) -> Outcome {
         let known = HostRun { name: name.into(), ..HostRun::default() };
         Outcome { known, ..Outcome::default() }
     }
 
-    /// The command wrote this line to its standard error; gives it back if the user should see it
-    /// now. Why it does not begin is said for all hosts together.
+    /// Stores a standard error line of the command; returns it if the user should see it now.
+    /// Errors before the runs are reported for all hosts together.
     pub(super) fn says(&mut self, line: String, stage: Stage) -> Option<String> {
         let is_worth_it = line.contains("warning:") || line.contains(ERROR) && stage.is_under_way();
         keep_last(&mut self.known.said, line.clone());
         is_worth_it.then_some(line)
     }
 
-    /// Takes in the record of a run, and what ended it early.
+    /// Stores the record of a run, and the error that ended it early.
     pub(super) fn measured(&mut self, cell: usize, run: Run) {
         if let Ended::Failed { error } = &run.outcome {
             keep_last(&mut self.known.said, format!("{ERROR}{error}"));
@@ -47,7 +47,7 @@ impl Outcome {
         self.runs.push((cell, run));
     }
 
-    /// Why the host is not there.
+    /// Why the host is missing.
     pub(super) fn why(&self) -> Option<String> {
         match &self.known.end {
             HostEnd::Lost { why } => Some(why.clone()),
@@ -65,12 +65,12 @@ impl Outcome {
         }
     }
 
-    /// The host's time of a time of the coordinator.
+    /// Converts a time of the coordinator's clock to the host's.
     pub(super) fn there_ns(&self, here_ns: u64) -> u64 {
         here_ns.saturating_add_signed(self.offset_ns())
     }
 
-    /// The coordinator's time of a time of the host.
+    /// Converts a time of the host's clock to the coordinator's.
     pub(super) fn here_ns(&self, there_ns: u64) -> u64 {
         there_ns.saturating_add_signed(-self.offset_ns())
     }
@@ -80,7 +80,7 @@ impl Outcome {
     }
 }
 
-/// Keeps the last lines.
+/// Appends a line and keeps only the last lines.
 pub(super) fn keep_last(lines: &mut Vec<String>, line: String) {
     if lines.len() == MAX_SAID {
         lines.remove(0);

@@ -1,5 +1,5 @@
-//! The command's end of the socket to its agent: waits before the first write and before each run,
-//! so that all hosts go on together.
+//! The command's end of the socket to its agent: it waits before the first write and before each
+//! run, so that all hosts continue together.
 
 use std::io::{self, BufReader};
 use std::os::fd::AsFd;
@@ -24,30 +24,30 @@ use super::protocol::{Messages, News, Order, send};
 use crate::cli::exit::{About, Exit, Failure};
 use crate::schedule::Peers;
 
-/// Set where standard input is a socket to an agent.
+/// Set if standard input is a socket to an agent.
 pub(crate) const BARRIER: &str = "IOSONDE_BARRIER";
-/// How often it is looked whether a signal asks for an end.
+/// Interval between checks for a signal.
 const LOOK: Duration = Duration::from_millis(25);
-/// The coordinator hears of progress so often, ns.
+/// Interval between progress messages to the coordinator, ns.
 const MOVED_EVERY_NS: u64 = 500_000_000;
 
-/// The agent, and through it the other hosts.
+/// Connection to the agent, and through it to the other hosts.
 #[derive(Debug)]
 pub(crate) struct Agent {
     to: Mutex<UnixStream>,
     orders: Mutex<Receiver<Order>>,
     signal: Arc<AtomicUsize>,
-    /// Runs that have ended.
+    /// Number of runs that have ended.
     cell: AtomicUsize,
-    /// When progress is due next, ns since the start of the run.
+    /// Time of the next progress message, ns since the start of the run.
     moved_ns: AtomicU64,
 }
 
 impl Agent {
-    /// The agent that started this process, if one did.
+    /// Connects to the agent that started this process, if one did.
     ///
     /// # Errors
-    /// If there is no socket where one was said to be.
+    /// If standard input should be a socket and is not.
     pub(crate) fn find(signal: &Arc<AtomicUsize>) -> Result<Option<Arc<Agent>>, Failure> {
         if std::env::var_os(BARRIER).is_none() {
             return Ok(None);
@@ -69,7 +69,7 @@ impl Agent {
                     return;
                 }
             }
-            // Whoever started this command is gone, and nobody waits for it any more.
+            // The agent is gone, so nobody waits for this command any more.
             let end = Signal::TERM.as_raw() as usize;
             let _ = gone.compare_exchange(0, end, Ordering::Relaxed, Ordering::Relaxed);
         });
@@ -77,10 +77,10 @@ impl Agent {
         Ok(Agent { to, orders, signal, cell: AtomicUsize::new(0), moved_ns: AtomicU64::new(0) })
     }
 
-    /// Says which targets are open, and waits until every host may go on.
+    /// Reports the open targets, and waits until every host may continue.
     ///
     /// # Errors
-    /// If the coordinator calls the command off.
+    /// If the coordinator cancels the command.
     pub(crate) fn admit(&self, root: &Root, targets: &[Held], writes: bool) -> Result<(), Failure> {
         let identity = |held: &Held| TargetIdentity {
             path: held.path.to_string_lossy().into_owned(),
@@ -90,10 +90,10 @@ impl Agent {
         self.admit_named(targets.iter().map(identity).collect())
     }
 
-    /// The same for targets that are opened later.
+    /// Does the same for targets that are opened later.
     ///
     /// # Errors
-    /// If the coordinator calls the command off.
+    /// If the coordinator cancels the command.
     pub(crate) fn admit_named(&self, targets: Vec<TargetIdentity>) -> Result<(), Failure> {
         self.say(&News::Admitted { targets });
         match self.order() {
@@ -105,13 +105,13 @@ impl Agent {
         }
     }
 
-    /// News for the coordinator. If it is gone, the agent ends this process.
+    /// Sends news to the coordinator. If it is gone, the agent ends this process.
     fn say(&self, news: &News) {
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = send(&mut *to, news);
     }
 
-    /// The next order; `None` if a signal asks for an end, or nobody is left to give one.
+    /// Next order; `None` after a signal, or if the agent is gone.
     fn order(&self) -> Option<Order> {
         let _waiting = Wait::begin("waiting for the other hosts", "the coordinator".to_owned());
         let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +159,7 @@ impl Peers for Agent {
     }
 }
 
-/// What names this storage on every host that uses it; empty where no other host can.
+/// Identity of this storage, equal on all hosts that use it; empty if no other host can.
 fn identity(held: &Held, root: &Root) -> String {
     let facts = held.describe(root);
     let here = root.text("proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -170,10 +170,10 @@ fn identity(held: &Held, root: &Root) -> String {
         let known = device.wwid.or(device.serial).filter(|name| !name.trim().is_empty());
         return known.unwrap_or_else(|| format!("{here} {:?}", device.major_minor));
     }
-    // A file without a name is this host's alone.
+    // An unnamed file belongs to this host alone.
     let Some(stat) = stat.filter(|stat| stat.st_nlink > 0) else { return String::new() };
     let source = facts.mount_source.unwrap_or_default();
-    // A server gives all its clients the same numbers.
+    // A server presents the same inode numbers to all clients.
     let is_served = match facts.class {
         FilesystemClass::Network | FilesystemClass::HostShare => true,
         FilesystemClass::UserSpace => !source.starts_with("/dev/"),

@@ -1,12 +1,12 @@
-//! What coordinator and agent say to each other: frames of JSON, each with its length before it.
+//! Protocol of coordinator and agent: frames of JSON, each preceded by its length.
 //!
 //! ```text
 //! #iosonde 27
 //! {"Hello":{"protocol":1,…}}
 //! ```
 //!
-//! Text, so that launchers that pass lines pass it too. What comes before the first frame is a
-//! login banner; afterwards everything is a frame.
+//! It is text, so that line-based launchers can pass it on. Anything before the first frame is a
+//! login banner; after it, only frames are valid.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -16,80 +16,80 @@ use serde::{Deserialize, Serialize};
 use iosonde_model::record::Run;
 use iosonde_model::record::hosts::TargetIdentity;
 
-/// Version of the protocol. Both sides must have the same program too: a plan means the same only
-/// there.
+/// Version of the protocol. Both sides must also have the same program version: a plan means the
+/// same only there.
 pub(crate) const PROTOCOL: u32 = 1;
 
-/// Begins the line before a frame.
+/// Prefix of the line before a frame.
 const MARK: &str = "#iosonde ";
-/// Longest line with a length, bytes.
+/// Longest line that contains a length, bytes.
 const MAX_HEAD: u64 = 64;
 /// Longest banner, bytes.
 const MAX_BANNER: u64 = 64 << 10;
 /// Longest frame, bytes.
 const MAX_FRAME: u64 = 64 << 20;
 
-/// From the coordinator.
+/// Message from the coordinator.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) enum Order {
-    /// What time is it? Asked at this time of the coordinator's clock.
+    /// Requests the time; `sent_ns` is the coordinator's clock.
     Ping { sent_ns: u64 },
-    /// Carry out this command, and wait before anything is written.
+    /// Run this command, and wait before anything is written.
     Begin { words: Vec<String> },
-    /// Every host may: go on to the first run.
+    /// All hosts are admitted: continue to the first run.
     Prepare,
-    /// Begin this run when the host's monotonic clock shows this.
+    /// Begin this run at this time of the host's monotonic clock.
     Start { cell: usize, at_ns: u64 },
-    /// End early, and give what there is.
+    /// End early and return partial results.
     Stop,
 }
 
-/// From the agent, or from the command that it carries out.
+/// Message from the agent, or from the command that it runs.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) enum News {
-    /// Before an agent: a shell is there, and takes the program (`--send-binary`).
+    /// A shell, before the agent starts, requests the program (`--send-binary`).
     Wanted,
-    /// First of all.
+    /// First message of an agent.
     Hello { protocol: u32, program: String, node: String, kernel: String },
-    /// The host's monotonic clock, ns, for the ping sent then.
+    /// Host's monotonic clock, ns, in answer to the ping sent then.
     Pong { sent_ns: u64, clock_ns: u64 },
-    /// The targets are open, and this host would not refuse to go on.
+    /// The targets are open, and this host can continue.
     Admitted { targets: Vec<TargetIdentity> },
-    /// Every job of this run waits for its start.
+    /// All jobs of this run wait for its start.
     Ready { cell: usize, title: String },
-    /// Its measured window opened at this time of the host's monotonic clock.
+    /// Measured window opened at this time of the host's monotonic clock.
     Opened { cell: usize, at_ns: u64 },
-    /// How far it is.
+    /// Progress of the run.
     Moved { elapsed_ns: u64, ops: u64 },
-    /// It has ended.
+    /// Record of a run that has ended.
     Record { cell: usize, run: Box<Run> },
-    /// The command wrote this line to its standard error.
+    /// Line that the command wrote to standard error.
     Said { line: String },
-    /// Nothing new.
+    /// Sign of life without news.
     Alive,
-    /// The command has ended, and wrote this to its standard output.
+    /// The command has ended with this standard output.
     Ended { code: u8, output: String },
 }
 
-/// Why nothing more can be read.
+/// Why no further message can be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ProtocolError {
-    /// There is no frame at all.
+    /// There is no frame.
     #[error("found {found:?}, expected an iosonde agent")]
     NoAgent { found: String },
-    /// Between frames, or in the head of one.
+    /// Invalid bytes between frames or in the line before one.
     #[error("found {found:?} between two messages, expected `{MARK}` and a length")]
     NoFrame { found: String },
     /// Longer than any message.
     #[error("a message of {found} B, expected at most {MAX_FRAME}")]
     TooLong { found: u64 },
-    /// It ends within a message.
+    /// The connection ended within a message.
     #[error("the connection ended within a message")]
     Cut,
     /// Not a message of this protocol.
     #[error("a message that cannot be understood: {0}")]
     Message(#[from] serde_json::Error),
-    /// The system's answer.
+    /// System error.
     #[error(transparent)]
     System(#[from] io::Error),
 }
@@ -97,10 +97,10 @@ pub(crate) enum ProtocolError {
 /// Sends one message.
 ///
 /// # Errors
-/// If nobody reads.
+/// If the pipe or socket is closed.
 pub(crate) fn send<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result<()> {
     let text = serde_json::to_string(message)?;
-    // At once, so that what others write to the same pipe stands before or after it.
+    // A single write, so that output of others to the same pipe cannot split the message.
     to.write_all(format!("{MARK}{}\n{text}\n", text.len()).as_bytes())?;
     to.flush()
 }
@@ -109,7 +109,7 @@ pub(crate) fn send<T: Serialize>(to: &mut impl Write, message: &T) -> io::Result
 #[derive(Debug)]
 pub(crate) struct Messages<R> {
     from: R,
-    /// Of the banner that may still come, bytes; 0 after the first message.
+    /// Bytes of the banner that may still come; 0 after the first message.
     banner_left: u64,
 }
 
@@ -118,14 +118,14 @@ impl<R: BufRead> Messages<R> {
         Messages { from, banner_left: MAX_BANNER }
     }
 
-    /// The next message; `None` at the end.
+    /// Next message; `None` at the end.
     ///
     /// # Errors
-    /// If what comes is none.
+    /// If the input is not a valid message.
     pub(crate) fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ProtocolError> {
         let Some(length) = self.length()? else { return Ok(None) };
         let mut text = Vec::new();
-        // A length is only a claim: memory is taken as the bytes come.
+        // Memory is allocated only as bytes arrive, since the length may be wrong.
         self.from.by_ref().take(length + 1).read_to_end(&mut text)?;
         if text.len() as u64 != length + 1 {
             return Err(ProtocolError::Cut);
@@ -134,7 +134,7 @@ impl<R: BufRead> Messages<R> {
         Ok(Some(serde_json::from_slice(&text)?))
     }
 
-    /// The length of the next frame.
+    /// Length of the next frame.
     fn length(&mut self) -> Result<Option<u64>, ProtocolError> {
         let mut first = None;
         loop {
@@ -173,8 +173,8 @@ impl<R: BufRead> Messages<R> {
     }
 }
 
-/// Reads everything as a coordinator and as an agent would, and returns how many messages each
-/// found: for fuzzing.
+/// Reads all bytes as a coordinator and as an agent would; returns the number of messages that each
+/// found. For fuzzing.
 pub fn read_frames(bytes: &[u8]) -> [usize; 2] {
     fn count<T: DeserializeOwned>(bytes: &[u8]) -> usize {
         let mut messages = Messages::new(bytes);
@@ -183,7 +183,7 @@ pub fn read_frames(bytes: &[u8]) -> [usize; 2] {
     [count::<News>(bytes), count::<Order>(bytes)]
 }
 
-/// The beginning of a line.
+/// Beginning of a line.
 fn shown(line: &str) -> String {
     line.chars().take(80).collect()
 }
@@ -267,7 +267,7 @@ mod tests {
                     _ => bytes.insert(at, b'#'),
                 }
             }
-            // Read or refused, within bounds of time and memory, and never more than there is.
+            // Input is read or refused, within bounds of time and memory.
             let found = read_frames(&bytes);
             assert!(found.iter().all(|found| *found <= bytes.len() / 10), "{found:?}");
         }

@@ -1,9 +1,8 @@
-//! The ranks of an MPI job as hosts: `mpirun -n 4 iosonde run …`.
+//! Ranks of an MPI job as hosts: `mpirun -n 4 iosonde run …`.
 //!
-//! Each rank carries out the command in a child, as an agent does, and all ranks meet in collective
-//! operations: before the first write, before each run, and when the last has ended. The child
-//! keeps its own result before its rank joins the others, since a rank that dies takes the job with
-//! it.
+//! Each rank runs the command in a child, as an agent does. All ranks meet in collective
+//! operations: before the first write, before each run, and after the last run. The child stores
+//! its result before its rank joins the others, since a rank that dies ends the whole job.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -33,14 +32,14 @@ use crate::cli::output::{Output, note};
 use crate::cli::watchdog;
 use iosonde_engine::engine::signal_in;
 
-/// How often signals and the other ranks are looked for: without taking processor time from those
-/// that still measure.
+/// Polling interval for signals and other ranks; sleeping leaves CPU time to ranks that still
+/// measure.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Carries out the command on every rank; the first one reports.
+/// Runs the command on every rank; the first rank reports.
 ///
 /// # Errors
-/// If it cannot be done, or was called off before any rank wrote anything.
+/// If the command cannot run, or was cancelled before any rank wrote anything.
 pub(super) fn join(command: &Command<'_>, words: &[String]) -> Result<Exit, Failure> {
     let Some((universe, _)) = mpi::initialize_with_threading(Threading::Funneled) else {
         return Err(environment("MPI cannot be initialised".into()));
@@ -48,7 +47,7 @@ pub(super) fn join(command: &Command<'_>, words: &[String]) -> Result<Exit, Fail
     let world = universe.world();
     let is_first = world.rank() == 0;
     match take_part(&world, command, words) {
-        // What holds for all ranks is said once.
+        // Only the first rank prints what applies to all.
         Ok(exit) if is_first => Ok(exit),
         Err(failure) if is_first => Err(failure),
         _ => Ok(Exit::Done),
@@ -59,7 +58,7 @@ fn environment(message: String) -> Failure {
     Failure::new(Exit::Environment, message)
 }
 
-/// This rank's part of the command.
+/// Runs the part of this rank.
 fn take_part(
     world: &SimpleCommunicator,
     command: &Command<'_>,
@@ -74,7 +73,7 @@ fn take_part(
     outcome.known.node = uname.nodename().to_string_lossy().into_owned();
     outcome.known.kernel = uname.release().to_string_lossy().into_owned();
     let (to, events) = channel();
-    // What was drawn at random is the same for all.
+    // Random values must be the same on all ranks.
     let same = ranks.of_first(&serde_json::to_vec(&command.same).map_err(wrong)?);
     let same = serde_json::from_slice(&same).map_err(wrong)?;
     let command = &Command { same, ..*command };
@@ -122,7 +121,7 @@ impl Ranks<'_> {
         Ranks { world, own: world.rank() as usize, count: world.size() as usize }
     }
 
-    /// This rank's clock beside that of the first, by round trips.
+    /// Compares this rank's clock with that of the first rank, by round trips.
     fn compare_clocks(&self) -> HostClock {
         let mut own = HostClock::default();
         for other in 1..self.count {
@@ -163,14 +162,14 @@ impl Ranks<'_> {
         own
     }
 
-    /// The same numbers of every rank.
+    /// Collects the numbers of all ranks on every rank.
     fn all<const N: usize>(&self, own: [u64; N]) -> Vec<[u64; N]> {
         let mut all = vec![0; N * self.count];
         self.world.all_gather_into(&own[..], &mut all[..]);
         all.as_chunks::<N>().0.to_vec()
     }
 
-    /// The bytes of the first rank.
+    /// Broadcasts the bytes of the first rank.
     fn of_first(&self, own: &[u8]) -> Vec<u8> {
         let first = self.world.process_at_rank(0);
         let mut bytes = own.to_vec();
@@ -181,7 +180,7 @@ impl Ranks<'_> {
         bytes
     }
 
-    /// The bytes of every rank, on the first; nothing on the others.
+    /// Gathers the bytes of all ranks on the first rank; empty on the others.
     fn gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
         let first = self.world.process_at_rank(0);
         let lengths = self.all([own.len() as u64]);
@@ -219,16 +218,16 @@ impl Ranks<'_> {
     }
 }
 
-/// This rank, and the command that it carries out.
+/// This rank and the command that it runs.
 struct Member<'a> {
     ranks: Ranks<'a>,
     outcome: Outcome,
     work: Option<Work>,
     stage: Stage,
-    /// Title of the run that it is at.
+    /// Title of the current run.
     title: String,
     events: Receiver<Event>,
-    /// A server that the ranks share, or why its counters cannot be read; the first rank has it.
+    /// Server that the ranks share, or why its counters cannot be read; only on the first rank.
     server: Result<Option<Server>, Failure>,
     signal: Arc<AtomicUsize>,
 }
@@ -238,7 +237,7 @@ impl Member<'_> {
         signal_in(&self.signal)
     }
 
-    /// Asks the command to end.
+    /// Interrupts the command.
     fn stop(&self) {
         if let (Some(work), false) = (&self.work, self.stage == Stage::Ended) {
             work.signal(Signal::INT);
@@ -247,12 +246,12 @@ impl Member<'_> {
 
     fn order(&mut self, order: &Order) {
         if let Some(work) = &mut self.work {
-            // Of a command that has ended the next event says so.
+            // If the command has ended, the next event reports it.
             let _ = send(&mut work.orders, order);
         }
     }
 
-    /// Until the command waits for the others, or has ended; then until the others do, too.
+    /// Waits until the command of every rank waits for the others or has ended.
     fn meet(&mut self) {
         let mut is_passed_on = false;
         let mut barrier = None;
@@ -277,7 +276,7 @@ impl Member<'_> {
         }
     }
 
-    /// What the command says.
+    /// Handles an event of the command.
     fn hear(&mut self) {
         let news = match self.events.recv_timeout(LOOK) {
             Ok(Event::News(news)) => news,
@@ -316,7 +315,7 @@ impl Member<'_> {
         }
     }
 
-    /// Meets the others before the first write: one that cannot take part holds back all.
+    /// Meets the others before the first write: a rank that cannot take part stops all.
     fn admit(&mut self, region: Option<Region>) -> Result<(), Failure> {
         self.meet();
         let gathered = self.ranks.gather(&serde_json::to_vec(&self.outcome).map_err(wrong)?)?;
@@ -339,7 +338,7 @@ impl Member<'_> {
         Err(refusal.unwrap_or_else(|| environment("called off".into())))
     }
 
-    /// Why nobody goes on, if so; only the first rank knows.
+    /// Why no rank may continue, if so; only the first rank can decide it.
     fn refusal(&self, hosts: &[Outcome], region: Option<Region>) -> Option<Failure> {
         if hosts.iter().any(|host| host.known.end != HostEnd::Unknown) {
             let hosts: Vec<&Outcome> = hosts.iter().collect();
@@ -356,8 +355,8 @@ impl Member<'_> {
         refusal(&known, region)
     }
 
-    /// Meets the others, and starts the first run that any of them waits for; `false` if every
-    /// command has ended.
+    /// Meets the others and starts the first run that any rank waits for; `false` if every command
+    /// has ended.
     fn start(&mut self) -> bool {
         self.meet();
         if let Ok(Some(server)) = &mut self.server {
@@ -394,7 +393,7 @@ impl Member<'_> {
                 self.stop();
                 self.stage = Stage::Preparing;
             }
-            // It is ahead of the others, or has ended.
+            // This rank is ahead of the others, or has ended.
             _ => {}
         }
         true

@@ -1,4 +1,4 @@
-//! The counters of a server that all hosts share, read around each run by a command of the user's.
+//! Counters of a server that all hosts share, read around each run by a user's command.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,24 +10,24 @@ use super::super::words::split;
 use crate::cli::exit::{About, Failure};
 use crate::cli::output::note;
 
-/// The command must have ended within this time.
+/// Time limit for the command.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
-/// Most that it may print, bytes.
+/// Largest output of the command, bytes.
 const MAX_OUTPUT: u64 = 1 << 20;
-/// Sectors of the kernel's counters, bytes.
+/// Sector size of the kernel's counters, bytes.
 const SECTOR_BYTES: u64 = 512;
 
-/// A server, and what was read of it.
+/// A server and its counters.
 pub(super) struct Server {
     words: Vec<String>,
-    /// The run that is under way, and the counters before it.
+    /// The current run, and the counters before it.
     before: Option<(usize, ServerCounters)>,
     read: ServerRun,
 }
 
 impl Server {
-    /// Reads the counters for the first time, so that a command that cannot work ends it all before
-    /// anything is written.
+    /// Reads the counters once, so that a command that does not work fails before anything is
+    /// written.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -40,12 +40,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Every host is ready for this run.
+    /// Reads the counters before a run, when every host is ready.
     pub(super) fn begins(&mut self, cell: usize) {
         self.before = self.counters_or_warning().map(|counters| (cell, counters));
     }
 
-    /// Every host has ended the run that was under way, if there was one.
+    /// Reads the counters after the current run, if any, when every host has ended it.
     pub(super) fn ends(&mut self) {
         let Some((cell, before)) = self.before.take() else { return };
         if let Some(after) = self.counters_or_warning() {
@@ -53,7 +53,7 @@ impl Server {
         }
     }
 
-    /// Everything that was read.
+    /// All counters that were read.
     pub(super) fn into_read(self) -> ServerRun {
         self.read
     }
@@ -85,7 +85,7 @@ impl Server {
     }
 }
 
-/// The sum over the lines, one for each disk.
+/// Sum over the lines, one per disk.
 fn sum(output: &str) -> Result<ServerCounters, String> {
     let mut all = ServerCounters::default();
     let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -107,8 +107,8 @@ fn sum(output: &str) -> Result<ServerCounters, String> {
     Ok(all)
 }
 
-/// One disk: bytes read and written, or what the kernel prints of it
-/// (Documentation/admin-guide/iostats.rst), in /proc/diskstats behind two numbers and a name.
+/// Parses the line of a disk: bytes read and written, or the kernel's counters
+/// (Documentation/admin-guide/iostats.rst), preceded in /proc/diskstats by two numbers and a name.
 fn disk(line: &str) -> Option<ServerCounters> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     let is_named = fields.get(2).is_some_and(|name| name.parse::<u64>().is_err());

@@ -1,5 +1,5 @@
-//! The coordinator: every host goes through the same stages, and none begins one before all are
-//! there. A host that is lost does not hold up the others.
+//! The coordinator: all hosts pass the same stages, and none begins a stage before all have reached
+//! it. A lost host does not delay the others.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -21,42 +21,42 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::note;
 use iosonde_engine::engine::signal_in;
 
-/// Round trips by which a clock is compared.
+/// Round trips to compare a clock.
 pub(super) const PINGS: u32 = 16;
-/// From the order to start to the start, ns, beside the longest round trip.
+/// Time from the start order to the start, ns, in addition to the longest round trip.
 pub(super) const START_AFTER_NS: u64 = 20_000_000;
-/// How often signals and silence are looked for.
+/// Interval between checks for signals and silent hosts.
 const LOOK: Duration = Duration::from_millis(50);
-/// After the order to stop, a host has so long for its partial result.
+/// Time limit for the partial result of a host after a stop order.
 const STOPS_WITHIN: Duration = Duration::from_secs(15);
-/// An agent that has ended leaves its launcher so long to end.
+/// Time limit for a launcher to end after its agent.
 const LAUNCHER_ENDS_WITHIN: Duration = Duration::from_secs(2);
 
-/// What is asked of the hosts.
+/// Task for the hosts.
 pub(super) struct Request<'a> {
     pub(super) hosts: &'a [String],
     pub(super) launcher: &'a Launcher,
-    /// The command of each host.
+    /// Command of each host.
     pub(super) words: Vec<Vec<String>>,
-    /// A host of which nothing is heard for so long is lost.
+    /// A host that sends nothing for this long is lost.
     pub(super) silence: Duration,
-    /// What the hosts use of storage that they share.
+    /// Parts of shared storage that the hosts use.
     pub(super) region: Option<Region>,
 }
 
-/// All hosts, and what is heard of them.
+/// All hosts and their events.
 pub(super) struct Session<'a> {
     request: &'a Request<'a>,
     pub(super) hosts: Vec<Connection>,
-    /// A server that the hosts share.
+    /// Server that the hosts share.
     pub(super) server: Option<Server>,
     heard: Receiver<Heard>,
     // Kept, so that the channel outlives the threads.
     _to: Sender<Heard>,
     signal: Arc<AtomicUsize>,
-    /// When the hosts were asked to stop.
+    /// When the hosts were ordered to stop.
     stopping: Option<Instant>,
-    /// When signals and silence were last looked for.
+    /// Time of the last check for signals and silent hosts.
     looked: Instant,
     view: View,
 }
@@ -76,10 +76,10 @@ impl<'a> Session<'a> {
         Session { request, hosts, server, heard, _to: to, signal, stopping: None, looked, view }
     }
 
-    /// Carries out the command everywhere.
+    /// Runs the command on all hosts.
     ///
     /// # Errors
-    /// If it was called off before any host wrote anything.
+    /// If it was cancelled before any host wrote anything.
     pub(super) fn carry_out(&mut self) -> Result<(), Failure> {
         self.until(|host| host.stage == Stage::Connected);
         self.refuse_missing("not every host can be reached")?;
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
             host.order(&Order::Begin { words: words.clone() });
         }
         self.until(|host| host.stage == Stage::Admitted);
-        // A command that writes nothing and measures nothing ends here.
+        // A command that neither writes nor measures ends here.
         let have_ended = self.hosts.iter().all(|host| host.outcome.known.end.is_done());
         if have_ended {
             return Ok(());
@@ -118,7 +118,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Starts the first of the runs that hosts are ready for, on all that are ready for it.
+    /// Starts the first run that any host is ready for, on all hosts ready for it.
     fn start_next(&mut self) {
         let ready = |host: &Connection| match host.stage {
             Stage::Ready(cell) => Some(cell),
@@ -140,8 +140,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Loses hosts that are at another run than the first of those that are ready: figures of
-    /// different loads are not put together.
+    /// Drops ready hosts whose run differs from that of the first ready host: figures of different
+    /// loads must not be combined.
     fn lose_strays(&mut self, is_ready: impl Fn(&Connection) -> bool) {
         let Some(first) = self.hosts.iter().find(|host| is_ready(host)) else { return };
         let (name, title) = (first.outcome.known.name.clone(), first.title.clone());
@@ -164,7 +164,7 @@ impl<'a> Session<'a> {
         self.say_lost(at, before);
     }
 
-    /// Round trips, all hosts at once.
+    /// Makes the round trips, on all hosts at once.
     fn compare_clocks(&mut self) {
         for round in 1..=PINGS {
             self.hosts.iter_mut().filter(|host| !host.is_over()).for_each(Connection::ping);
@@ -172,7 +172,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Calls everything off if a host is not there.
+    /// Cancels the command if a host is missing.
     fn refuse_missing(&mut self, what: &str) -> Result<(), Failure> {
         if !self.hosts.iter().any(Connection::is_over) && self.stopping.is_none() {
             return Ok(());
@@ -198,14 +198,14 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Hears the hosts until each is there, or is over.
+    /// Handles events until each host satisfies the condition or has ended.
     fn until(&mut self, is_there: impl Fn(&Connection) -> bool) {
         while !self.hosts.iter().all(|host| host.is_over() || is_there(host)) {
             self.hear();
         }
     }
 
-    /// Hears the hosts until one of them is farther than before, or it is time to look at all.
+    /// Handles events until a host makes progress or the next check is due.
     fn hear(&mut self) {
         let mut is_farther = false;
         while !is_farther && self.looked.elapsed() < LOOK {
@@ -226,7 +226,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Takes in what was heard of a host; gives whether it is farther than before.
+    /// Handles an event of a host; returns whether the host made progress.
     fn take(&mut self, heard: Heard) -> bool {
         let host = &mut self.hosts[heard.host];
         let before = (host.stage, host.pongs);
@@ -240,7 +240,7 @@ impl<'a> Session<'a> {
         is_farther
     }
 
-    /// Before all hosts were admitted it is said for all together.
+    /// Losses before admission are reported for all hosts together.
     fn say_lost(&self, at: usize, before: Stage) {
         let known = &self.hosts[at].outcome.known;
         if let (true, HostEnd::Lost { why }) = (before.is_under_way(), &known.end) {
@@ -268,7 +268,7 @@ impl<'a> Session<'a> {
     /// Ends all connections.
     pub(super) fn close(&mut self) {
         self.view.clear();
-        // All at once first: none waits for another.
+        // Lost hosts are closed first, without waiting.
         self.hosts.iter_mut().for_each(|host| {
             if matches!(host.outcome.known.end, HostEnd::Lost { .. }) {
                 host.close(Duration::ZERO);
@@ -278,7 +278,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Nothing is done anywhere, because of the hosts that are not there.
+/// Failure of a command that was cancelled because hosts are missing.
 pub(super) fn called_off(what: &str, hosts: &[&Outcome]) -> Failure {
     let count = hosts.len();
     let mut missing: Vec<(String, Vec<&str>)> = Vec::new();
@@ -304,7 +304,7 @@ pub(super) fn called_off(what: &str, hosts: &[&Outcome]) -> Failure {
     Failure::new(exit, message)
 }
 
-/// The exit code that the end of a host asks for.
+/// Exit code for the end of a host.
 pub(super) fn exit_of(end: &HostEnd) -> Exit {
     match end {
         HostEnd::Exited { code } => Exit::of_code(*code),

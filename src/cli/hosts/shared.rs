@@ -1,4 +1,4 @@
-//! Storage that several hosts would write, and storage that none of them shares.
+//! Refuses storage that several hosts would write, and partitioning of storage that none shares.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use iosonde_model::record::hosts::{HostRun, TargetIdentity};
 use super::Region;
 use crate::cli::exit::{Exit, Failure, wrong};
 
-/// Why these hosts cannot use their targets as it was asked.
+/// Why these hosts cannot use their targets as requested, if so.
 pub(super) fn refusal(hosts: &[&HostRun], region: Option<Region>) -> Option<Failure> {
     match region {
         None => shared(hosts).map(|words| Failure::new(Exit::Refused, words)),
@@ -21,7 +21,7 @@ pub(super) fn refusal(hosts: &[&HostRun], region: Option<Region>) -> Option<Fail
     }
 }
 
-/// The first storage that is the same on two hosts, one of which writes it, in words.
+/// Message on the first storage that two hosts share and at least one writes.
 fn shared(hosts: &[&HostRun]) -> Option<String> {
     for (index, host) in hosts.iter().enumerate() {
         for target in host.targets.iter().filter(|target| !target.identity.is_empty()) {
@@ -44,7 +44,7 @@ fn shared(hosts: &[&HostRun]) -> Option<String> {
     None
 }
 
-/// Whether every target is known, and none is the same on two hosts.
+/// Whether every target is identified, and no two hosts share one.
 fn all_differ(hosts: &[&HostRun]) -> bool {
     let mut seen = BTreeSet::new();
     let mut targets = hosts.iter().flat_map(|host| &host.targets);

@@ -1,4 +1,4 @@
-//! What is shown while hosts work: a line for each on a terminal, else a line now and then.
+//! Progress of the hosts: a line for each on a terminal, otherwise an occasional summary.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -11,11 +11,11 @@ use super::connection::{Connection, Stage};
 use crate::cli::output::note;
 use crate::cli::progress::screen;
 
-/// A terminal is updated so often.
+/// Update interval on a terminal.
 const TERMINAL: Duration = Duration::from_millis(250);
-/// Without one, a line is written so often.
+/// Interval between lines elsewhere.
 const ELSEWHERE: Duration = Duration::from_secs(5);
-/// Rows on a terminal; beyond, hosts are counted.
+/// Largest number of rows on a terminal; a summary replaces the other hosts.
 const ROWS: usize = 32;
 
 /// Lines on stderr.
@@ -41,7 +41,7 @@ impl View {
         }
     }
 
-    /// Writes lines above those that are replaced.
+    /// Writes lines above the updated ones.
     pub(super) fn above(&self, write: impl FnOnce()) {
         match &self.screen {
             Some(screen) => screen.suspend(write),
@@ -56,7 +56,7 @@ impl View {
     }
 }
 
-/// Operations per second since the news before the last.
+/// Operations per second between the last two progress messages.
 fn iops(host: &Connection) -> Option<f64> {
     let [before, now] = host.moved;
     let span_ns = now.0.checked_sub(before.0).filter(|ns| *ns > 0)?;
@@ -96,7 +96,7 @@ fn stage(host: &Connection) -> &'static str {
     }
 }
 
-/// Hosts by stage, and what they do together.
+/// Number of hosts by stage, and their total rate.
 fn summary(hosts: &[Connection]) -> String {
     let mut stages: Vec<(&str, usize)> = Vec::new();
     for host in hosts {
