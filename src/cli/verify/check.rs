@@ -59,17 +59,17 @@ enum Survived {
     Durable,
 }
 
-/// What is known of the run that wrote.
+/// Records of the run that wrote.
 struct Known {
     header: LedgerHeader,
     plan: VerifyPlan,
     ledgers: Vec<Ledger>,
-    /// Instead of those, where all jobs wrote one region.
+    /// Replaces the ledgers if all jobs wrote one region.
     outcomes: Option<Outcomes>,
     used: LedgerUse,
 }
 
-/// Runs the mode.
+/// Runs `verify check`.
 pub(super) fn check(args: &CheckArgs, words: &[String]) -> Result<Exit, Failure> {
     let prove_args = &args.prove;
     prove_args.result.output_format.supports("verify check")?;
@@ -182,8 +182,8 @@ fn from_witness(path: &Path, requested: Option<Survived>, place: &Place) -> Resu
     })
 }
 
-/// A plan from a file is replayed only if it is one that this program could have made, and says the
-/// same as the header beside it.
+/// Checks that this program could have made the plan, and that the plan agrees with its header: no
+/// other plan is replayed.
 fn sound(
     path: &Path,
     plan: &VerifyPlan,
@@ -215,7 +215,7 @@ fn sound(
     Ok(plan.fits_into(limit_bytes)?)
 }
 
-/// A target may have another name by now; or it may be another one.
+/// Warns if the target's name differs: it may be another target.
 fn warn_other_name(header: &LedgerHeader, resolved: &ResolvedTarget) {
     if header.target != resolved.target.path {
         let (written, read) = (&header.target, &resolved.target.path);
@@ -223,8 +223,8 @@ fn warn_other_name(header: &LedgerHeader, resolved: &ResolvedTarget) {
     }
 }
 
-/// Data at the end of a target that has become smaller is missing: that is no wrong use of the
-/// program, and no less than a block that reads as something else.
+/// Refuses a target that has become too small. Data missing at its end is corruption, not wrong
+/// usage.
 fn is_all_there(header: &LedgerHeader, path: &str, has_bytes: u64) -> Result<(), Failure> {
     let (then_bytes, end_bytes) = (header.target_bytes, header.region_end());
     let (then, now) = (bytes::exact(then_bytes), bytes::exact(has_bytes));
@@ -249,7 +249,7 @@ fn is_all_there(header: &LedgerHeader, path: &str, has_bytes: u64) -> Result<(),
     Ok(())
 }
 
-/// The plan of the run that wrote, to be read on this target by this engine.
+/// Plan of the run that wrote, adapted to reading this target with this engine.
 fn plan_of_check(
     args: &ProveArgs,
     known: &Known,

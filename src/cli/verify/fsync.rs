@@ -1,5 +1,4 @@
-//! `iosonde verify fsync`: was fsync honoured? The ladder, as far as this machine lets it be
-//! climbed.
+//! `iosonde verify fsync`: tests whether fsync is honoured, as far as this machine permits.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -86,7 +85,7 @@ pub(crate) struct FsyncArgs {
     results: Option<PathBuf>,
 }
 
-/// Runs the mode.
+/// Runs `verify fsync`.
 pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, Failure> {
     args.output_format.supports("verify fsync")?;
     let eta_interval_ns = time("--eta-interval", &args.eta_interval)?;
@@ -120,7 +119,7 @@ pub(in crate::cli) fn fsync(args: &FsyncArgs, words: &[String]) -> Result<Exit, 
     Ok(conclude(&run, output, keeper))
 }
 
-/// Prints and keeps the result; gives the exit code that follows.
+/// Prints and stores the result; returns the exit code.
 fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
     let analysed = iosonde_analysis::ladder(run);
     let exit = end_of(run, &analysed);
@@ -133,7 +132,7 @@ fn conclude(run: &LadderRun, mut output: Output, mut keeper: Keeper) -> Exit {
     exit
 }
 
-/// The exit code that a ladder asks for.
+/// Exit code for the result of the tests.
 pub(in crate::cli) fn end_of(run: &LadderRun, analysed: &Ladder) -> Exit {
     match &run.outcome {
         Outcome::Failed { .. } => Exit::Environment,
@@ -164,7 +163,7 @@ fn direct(args: &FsyncArgs) -> Direct {
     }
 }
 
-/// A file without a name in a directory, on what is storage.
+/// Creates an unnamed file in a directory, if it is on storage.
 fn made(args: &FsyncArgs, root: &Root, requested_bytes: Option<u64>) -> Result<Held, Failure> {
     args.consent.none("an unnamed file contains no data of others")?;
     refuse_memory(&args.path, &open::describe_directory(root, &args.path)?)?;
@@ -172,7 +171,7 @@ fn made(args: &FsyncArgs, root: &Root, requested_bytes: Option<u64>) -> Result<H
     let fits = |size| open::fits(&args.path, size, free_bytes, total_bytes);
     let size_bytes = match requested_bytes {
         Some(size) => size,
-        // The largest level that fits, and some room where there is.
+        // The default size if it fits, otherwise the largest level that does.
         None => {
             let sizes = std::iter::once(USUAL_BYTES).chain(LEVELS.into_iter().rev());
             let mut sizes = sizes.filter(|size| *size >= SMALLEST_BYTES);
@@ -184,10 +183,10 @@ fn made(args: &FsyncArgs, root: &Root, requested_bytes: Option<u64>) -> Result<H
     Ok(make(&args.path, size_bytes, direct(args))?)
 }
 
-/// A file or device that exists.
+/// Opens an existing file or device.
 fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
     let intent = args.consent.intent(&args.path, true, args.results.as_deref(), args.dry_run);
-    // Looked at before anything is opened for writing.
+    // Inspected before anything is opened for writing.
     let looked = open::existing(&args.path, &Intent::default(), Direct::Never)?;
     let facts = looked.describe(root);
     drop(looked);
@@ -198,7 +197,7 @@ fn found(args: &FsyncArgs, root: &Root) -> Result<Held, Failure> {
     Ok(held)
 }
 
-/// What lives in memory loses everything with the power, whatever fsync does.
+/// Refuses what is not storage: memory loses everything with the power, whatever fsync does.
 fn refuse_memory(path: &Path, facts: &TargetFacts) -> Result<(), Failure> {
     let on = facts.filesystem.as_deref().map(|name| format!(" ({name})")).unwrap_or_default();
     let reason = match facts.class {
@@ -238,7 +237,7 @@ fn plan(
     Ok(if held.direct { plan.directly(align_bytes) } else { plan })
 }
 
-/// Prints the plan, and what prevents it on a device; writes nothing.
+/// Prints the plan and, for a device, why it would be refused; writes nothing.
 fn dry_run(
     args: &FsyncArgs,
     root: &Root,

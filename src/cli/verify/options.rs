@@ -1,4 +1,4 @@
-//! The options that the modes share, and what they come to.
+//! Options that the modes share.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ pub(super) struct ProveArgs {
 }
 
 impl ProveArgs {
-    /// What to carry out on many hosts.
+    /// Command to run on several hosts.
     pub(super) fn on_hosts(&self) -> Command<'_> {
         Command {
             results: self.result.results.as_deref(),
@@ -154,8 +154,8 @@ pub(super) struct ResultArgs {
     pub(super) results: Option<PathBuf>,
 }
 
-/// What says what is written is not among the help of a check, which is given it by its ledger or
-/// by the log of its witness.
+/// Hides the options for writing from the help of `check`: the ledger or the witness log determines
+/// them.
 pub(super) fn of_check(check: clap::Command) -> clap::Command {
     let others = RegionArgs::augment_args(clap::Command::default());
     let others = ConsentArgs::augment_args(OpArgs::augment_args(others));
@@ -167,7 +167,7 @@ pub(super) fn of_check(check: clap::Command) -> clap::Command {
     })
 }
 
-/// What was asked of the operations, with the defaults of the mode.
+/// Requested operations, with the defaults of the mode.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) block_bytes: u64,
@@ -178,7 +178,7 @@ pub(super) struct Request {
     pub(super) only_job: Option<u32>,
     pub(super) passes: u32,
     pub(super) read_percent: u8,
-    /// `None` where the target decides.
+    /// `None` if the target decides.
     pub(super) trim_percent: Option<u8>,
     pub(super) flush_every: u64,
     pub(super) delay_ns: u64,
@@ -186,13 +186,13 @@ pub(super) struct Request {
 }
 
 impl ProveArgs {
-    /// The target.
+    /// Path of the target.
     pub(super) fn path(&self) -> Result<PathBuf, Failure> {
         let path = self.positional.as_ref().or(self.path.as_ref());
         path.cloned().ok_or_else(|| wrong("PATH is missing: give a file, device or directory"))
     }
 
-    /// First byte of the region, and its length if that was asked.
+    /// First byte of the region, and its length if given.
     pub(super) fn region(&self) -> Result<(u64, Option<u64>), Failure> {
         let offset = size("--offset", &self.region.offset)?;
         let length = self.region.size.as_deref().map(|text| size("--size", text)).transpose()?;
@@ -202,7 +202,7 @@ impl ProveArgs {
         }
     }
 
-    /// The part of the region that is used: its first byte and its end.
+    /// First byte and end of the part of the region that is used.
     pub(super) fn share_of(&self, region: (u64, u64)) -> Result<(u64, u64), Failure> {
         Share::parse(self.region.share.as_deref())?.of(region, size("--bs", &self.ops.bs)?)
     }
@@ -211,7 +211,7 @@ impl ProveArgs {
         time("--eta-interval", &self.result.eta_interval)
     }
 
-    /// What was asked of the operations; what has no effect in this mode is refused.
+    /// Requested operations; options without effect in this mode are refused.
     pub(super) fn requested(&self, mode: VerifyMode) -> Result<Request, Failure> {
         let args = &self.ops;
         self.refuse_ineffective(mode)?;
@@ -262,7 +262,7 @@ impl ProveArgs {
         })
     }
 
-    /// Whether something other than time ends the writing.
+    /// Whether anything but time ends the writing.
     fn has_other_end(&self) -> bool {
         self.ops.io_size.is_some() || self.ops.ops.is_some() || self.ops.loops.is_some()
     }
@@ -296,7 +296,7 @@ impl ProveArgs {
     }
 }
 
-/// `MIN:MAX`, or one number for both.
+/// Parses `MIN:MAX`, or one number for both.
 fn blocks(text: Option<&str>, mode: VerifyMode) -> Result<(u32, u32), Failure> {
     let Some(text) = text else {
         return Ok(if mode == VerifyMode::Pipeline { (1, 1) } else { (1, 16) });

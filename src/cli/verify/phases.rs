@@ -1,4 +1,4 @@
-//! How far a run of the verifier is: writing first, then reading everything back.
+//! Progress of a verifier run: first writing, then reading everything back.
 
 use crate::cli::outputs::Form;
 use crate::cli::progress::Progress;
@@ -14,11 +14,11 @@ use iosonde_model::record::verify::LedgerUse;
 pub(super) struct Phases<'a> {
     plan: &'a VerifyPlan,
     progress: Progress,
-    /// How many phases there are.
+    /// Number of phases.
     count: usize,
-    /// Pieces that reading everything back takes.
+    /// Number of reads in the second phase.
     pieces: u64,
-    /// Where the first phase ended: time and operations.
+    /// Time and operations at the end of the first phase.
     swept_from: Option<(u64, u64)>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Phases<'a> {
         Phases { plan, progress, count, pieces, swept_from: None }
     }
 
-    /// Carries it out.
+    /// Runs the plan.
     pub(super) fn prove(
         mut self,
         inputs: RunInputs,
@@ -47,7 +47,7 @@ impl<'a> Phases<'a> {
         Ok(run)
     }
 
-    /// It moves on.
+    /// Updates the progress.
     fn moved(&mut self, moved: &Moved, sweeping: bool) {
         if !sweeping {
             return self.progress.moved(moved);
@@ -61,7 +61,7 @@ impl<'a> Phases<'a> {
         };
         let elapsed_ns = moved.elapsed_ns - from_ns;
         let ops = moved.ops - from_ops;
-        // As long as it has taken for so many pieces, for all of them.
+        // Estimate of the time for all pieces, at the rate so far.
         let all_ns = u128::from(elapsed_ns) * u128::from(self.pieces) / u128::from(ops.max(1));
         let planned_ns = u64::try_from(all_ns).unwrap_or(u64::MAX).max(elapsed_ns);
         let counted_ns = elapsed_ns;

@@ -1,4 +1,4 @@
-//! Printing and keeping what a run of the verifier came to.
+//! Prints and stores the result of a verifier run.
 
 use serde_json::json;
 
@@ -13,7 +13,7 @@ use iosonde_model::record::VerifyRun;
 use iosonde_model::record::run::Outcome;
 use iosonde_report::{verify_json, verify_text};
 
-/// Judges, prints and keeps a run that is over; gives the exit code that follows.
+/// Judges, prints and stores a finished run; returns its exit code.
 pub(super) fn conclude(
     run: &VerifyRun,
     words: &[String],
@@ -33,7 +33,7 @@ pub(super) fn conclude(
     exit
 }
 
-/// The exit code that a run asks for.
+/// Exit code for the result of a run.
 pub(in crate::cli) fn end_of(run: &VerifyRun, analysed: &VerifyJudgement) -> Exit {
     let outcome = match &run.outcome {
         Outcome::Failed { .. } => Exit::Environment,
@@ -48,7 +48,7 @@ pub(in crate::cli) fn end_of(run: &VerifyRun, analysed: &VerifyJudgement) -> Exi
     })
 }
 
-/// Says what would be done, and does nothing.
+/// Prints the plan of a dry run.
 pub(super) fn dry_run(plan: &VerifyPlan, mut output: Output) -> Result<Exit, Failure> {
     output.text(&describe_verify(plan));
     output.value(&json!({ "plan": plan }));

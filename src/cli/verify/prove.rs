@@ -68,7 +68,7 @@ pub(super) struct PowerCutArgs {
     pub(super) prove: ProveArgs,
 }
 
-/// Who remembers a run beyond its process.
+/// Record of a run that outlives its process.
 enum Memory<'a> {
     Nobody,
     Ledger { path: &'a Path, synced: bool },
@@ -76,7 +76,7 @@ enum Memory<'a> {
 }
 
 impl Memory<'_> {
-    /// Before anything is made: a ledger is a new file, and not the target.
+    /// Checks before anything is created that the ledger is a new file and not the target.
     fn can_be_made(&self, target: &Path) -> Result<(), Failure> {
         let Memory::Ledger { path, .. } = self else { return Ok(()) };
         let path = path.display();
@@ -171,7 +171,7 @@ fn run(
     let kept = end_ledger(writer, &run);
     let ended = witness.map_or(Ok(()), |witness| say_goodbye(&witness, &run));
     let exit = conclude(&run, words, output, keeper);
-    // The result is reported whatever becomes of those who remember it.
+    // A failure of the ledger or the witness does not suppress the result.
     let failures = [kept, ended].into_iter().filter_map(Result::err);
     Ok(failures.fold(exit, |exit, failure| {
         note(&format!("error: {}", failure.message));
@@ -225,7 +225,7 @@ fn setting(
     }
 }
 
-/// An identity that no run had before, whatever its seed.
+/// A new random identity of a run, independent of the seed.
 fn fresh_run() -> RunId {
     let mut random = [0u8; 16];
     let drawn = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty());
@@ -263,7 +263,7 @@ fn header(
     }
 }
 
-/// Makes the ledger, and gives every job its part.
+/// Creates the ledger, with a part for every job.
 fn journals(
     memory: &Memory<'_>,
     header: &LedgerHeader,
@@ -280,7 +280,7 @@ fn journals(
     Ok(Some(writer))
 }
 
-/// Starts the witness and sends it what the run is.
+/// Starts the witness and sends it the header of the run.
 fn hello(
     memory: &Memory<'_>,
     header: LedgerHeader,
@@ -294,7 +294,7 @@ fn hello(
     Ok(Some(witness))
 }
 
-/// Notes that the run came to an orderly end, if it did.
+/// Records the orderly end of a run in the ledger, unless the run failed.
 fn end_ledger(writer: Option<LedgerWriter>, run: &VerifyRun) -> Result<(), Failure> {
     let Some(writer) = writer else { return Ok(()) };
     if matches!(run.outcome, Outcome::Failed { .. }) {

@@ -1,4 +1,4 @@
-//! What is verified: opened, made, or connected to.
+//! Opens, creates or connects to the target of a verification.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -21,7 +21,7 @@ use iosonde_sys::inspect::is_block_device;
 use iosonde_sys::ring;
 use iosonde_sys::syscall::probe_trim;
 
-/// What the operations go to.
+/// An opened target.
 pub(super) struct ResolvedTarget {
     pub(super) medium: Medium,
     pub(super) held: Option<Held>,
@@ -30,14 +30,14 @@ pub(super) struct ResolvedTarget {
     pub(super) sector_bytes: u32,
     /// Whether a trimmed block reads as zeros.
     pub(super) trims_make_zeros: bool,
-    /// Whether it is made for this run.
+    /// Whether the target is created for this run.
     pub(super) begins_as_zeros: bool,
-    /// Whether it can be expected to trim, by the engine.
+    /// Whether the target can trim through this engine.
     pub(super) trims: Trims,
     pub(super) offset_bytes: u64,
-    /// What the target is wherever it is attached.
+    /// Identity of the target, wherever it is attached.
     pub(super) identity: Option<String>,
-    /// The name of a file that was made, and goes again if the run does not come about.
+    /// A created file, which is removed if the run does not begin.
     pub(super) fresh: Option<Fresh>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct ResolvedTarget {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Trims {
     Yes,
-    /// It could, but the io_uring of this kernel cannot request it.
+    /// The device can, but the io_uring of this kernel cannot request it.
     NotByRing,
     No,
 }
@@ -64,7 +64,7 @@ impl Trims {
 }
 
 impl ProveArgs {
-    /// The engine asked for, or the one that fits the target.
+    /// Requested engine, or the default for the target.
     pub(super) fn engine_for(&self, path: &Path) -> Result<Engine, Failure> {
         let Some(word) = self.engine.ioengine.as_deref() else {
             return Ok(place::engine_for(&[path]));
@@ -78,7 +78,7 @@ impl ProveArgs {
         Ok(Engine::of(kind))
     }
 
-    /// Opens the target, or makes it.
+    /// Opens or creates the target.
     pub(super) fn resolve_target(
         &self,
         mode: VerifyMode,
@@ -123,7 +123,7 @@ impl ProveArgs {
         let facts = held.describe(&place.root);
         let what = format!("`{}`", path.display());
         let (offset_bytes, end_bytes) = match (mode, held.bytes) {
-            // All that was written is missing, which the ledger tells.
+            // All written data is missing, which the ledger shows.
             (VerifyMode::Check, 0) => (0, 0),
             _ => self.within(held.bytes, &what)?,
         };
@@ -133,7 +133,7 @@ impl ProveArgs {
             medium: place::medium(std::slice::from_ref(&held)),
             sector_bytes: sector_of(&facts, target.align_bytes),
             target,
-            // A hole in a file reads as zeros; a discarded block as anything.
+            // A hole in a file reads as zeros; a discarded block may read as anything.
             trims_make_zeros: !is_device,
             begins_as_zeros,
             trims: Trims::of(kind, held.file.as_fd()),
@@ -144,7 +144,7 @@ impl ProveArgs {
         })
     }
 
-    /// An unnamed file in a directory.
+    /// Creates an unnamed file in a directory.
     fn made(&self, mode: VerifyMode, directory: &Path) -> Result<Held, Failure> {
         if matches!(mode, VerifyMode::Write | VerifyMode::Check | VerifyMode::PowerCut) {
             return Err(wrong(format!(
@@ -166,7 +166,7 @@ impl ProveArgs {
         place::direct(self.engine.direct.as_deref())
     }
 
-    /// A file that is made and stays.
+    /// Creates a file that is kept.
     fn named(&self, path: &Path) -> Result<(Held, Option<Fresh>), Failure> {
         self.consent.none("the file does not exist yet")?;
         let size_bytes = self.size_to_make(path)?;
@@ -193,7 +193,7 @@ impl ProveArgs {
         }
     }
 
-    /// A file or device that exists.
+    /// Opens an existing file or device.
     fn found(&self, mode: VerifyMode, path: &Path, commands: bool) -> Result<Held, Failure> {
         let writes = mode != VerifyMode::Check;
         if !writes {
@@ -269,14 +269,14 @@ impl ProveArgs {
         })
     }
 
-    /// Checks the plan against a server's device, and asks for consent where it writes.
+    /// Checks the plan against a server's device, and requires consent if it writes.
     pub(super) fn admit(&self, medium: &Medium, plan: &VerifyPlan) -> Result<(), Failure> {
         let Medium::Vhost(server) = medium else { return Ok(()) };
         server.admit(&plan.plan)?;
         if plan.changes() { vhost::admit_to_write(&self.consent, server) } else { Ok(()) }
     }
 
-    /// First byte and end of the region, or of a part of it; it must lie within the target.
+    /// First byte and end of the region or its share; it must lie within the target.
     fn within(&self, available: u64, what: &str) -> Result<(u64, u64), Failure> {
         let (offset, length) = self.region()?;
         let end = length.map_or(available, |length| offset.saturating_add(length));
@@ -285,13 +285,13 @@ impl ProveArgs {
     }
 }
 
-/// What is written now and checked later is made where there is nothing.
+/// Whether a missing file is created: only in modes whose data is checked later.
 fn is_to_be_made(mode: VerifyMode, path: &Path) -> bool {
     let stays = matches!(mode, VerifyMode::Write | VerifyMode::PowerCut);
     stays && path.symlink_metadata().is_err()
 }
 
-/// What the target writes whole, as far as it reports it.
+/// Length that the target writes whole, bytes, as far as it reports it.
 fn sector_of(facts: &TargetFacts, align_bytes: u64) -> u32 {
     let logical = facts.device.as_ref().and_then(|device| device.logical_block_bytes);
     if align_bytes >= 4096 || logical.is_some_and(|bytes| bytes >= 4096) { 4096 } else { 512 }

@@ -1,4 +1,4 @@
-//! `iosonde verify selftest`: would the verifier have noticed?
+//! `iosonde verify selftest`: tests whether the verifier detects faults.
 
 use std::sync::Mutex;
 
@@ -56,7 +56,7 @@ pub(in crate::cli) struct SelftestArgs {
     eta_interval: String,
 }
 
-/// Runs the mode.
+/// Runs `verify selftest`.
 pub(in crate::cli) fn selftest(args: &SelftestArgs) -> Result<Exit, Failure> {
     args.output_format.supports("verify selftest")?;
     if let (Some(word), Some(seed)) = (&args.only, args.seed) {
@@ -103,7 +103,7 @@ fn only(word: &str, seed: u64, mut output: Output) -> Result<Exit, Failure> {
     Ok(output.end(exit))
 }
 
-/// A kind of fault by its word alone: its value and its time are drawn by the seed.
+/// Kind of fault by its name; the seed determines its value and time.
 fn kind(found: &str) -> Result<Kind, Failure> {
     let kind = Kind::all().find(|kind| kind.word() == found);
     kind.ok_or_else(|| {
@@ -112,7 +112,7 @@ fn kind(found: &str) -> Result<Kind, Failure> {
     })
 }
 
-/// A number with k, m or g for thousands, millions and milliards: these are counted, not stored.
+/// Parses a number with suffix k, m or g, which are decimal here.
 fn number(text: &str) -> Result<u64, String> {
     let expected = || format!("found `{text}`, expected a number such as 5000, 10k or 100m");
     let lower = text.to_ascii_lowercase();
@@ -127,7 +127,7 @@ fn number(text: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("found `{text}`, expected at most {}", count::thousands(MOST)))
 }
 
-/// More than anybody waits for.
+/// Largest number accepted.
 const MOST: u64 = 1_000_000_000_000;
 
 fn at_least_one(text: &str) -> Result<u64, String> {
@@ -137,7 +137,7 @@ fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Prints how far it is.
+/// Prints the progress.
 struct Printer {
     clock: Clock,
     begun_ns: u64,
@@ -152,7 +152,7 @@ impl Printer {
         Printer { clock, begun_ns, interval_ns, extent, reported_ns: Mutex::new(begun_ns) }
     }
 
-    /// So much of a part is done; another thread may be printing it just now.
+    /// Prints the progress of a part, unless another thread is printing.
     fn moved(&self, part: Part, done: u64) {
         let Ok(mut reported_ns) = self.reported_ns.try_lock() else { return };
         let now_ns = self.clock.now_ns();
@@ -170,7 +170,7 @@ impl Printer {
         note(&format!("selftest, {what}: {done} of {all}, {elapsed} so far"));
     }
 
-    /// How long it took, ns.
+    /// Elapsed time, ns.
     fn end(self) -> u64 {
         self.clock.now_ns() - self.begun_ns
     }

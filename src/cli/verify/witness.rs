@@ -1,4 +1,4 @@
-//! `iosonde verify witness`: remembers for a machine that will lose its power.
+//! `iosonde verify witness`: keeps a log for a machine whose power will be cut.
 
 use std::io::{self, BufRead, Read, Write};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(in crate::cli) struct WitnessArgs {
     log: PathBuf,
 }
 
-/// Runs the verb.
+/// Runs `verify witness`.
 pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
     let path = args.log.display();
     let mut recorder = Recorder::create(&args.log).map_err(|error| match error.kind() {
@@ -39,16 +39,16 @@ pub(in crate::cli) fn witness(args: &WitnessArgs) -> Result<Exit, Failure> {
         line.clear();
         let read = (&mut input).take(MAX_LINE_BYTES as u64 + 2).read_until(b'\n', &mut line);
         match read {
-            // A socket whose other end has lost its power.
+            // The other end of the socket has lost its power.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break,
             read => read.or_environment("stdin")?,
         };
-        // A line that has no end and is not too long was cut off with its power.
+        // A short line without a line feed was cut off by the power cut.
         let whole = line.strip_suffix(b"\n");
         let Some(text) = whole.or((line.len() > MAX_LINE_BYTES).then_some(&*line)) else { break };
         match recorder.hear(text, realtime_ns()) {
             Ok(number) if answer(&mut output, &format!("ok {number}")) => {}
-            // Who does not listen any more has gone.
+            // The other end has closed its input.
             Ok(_) => break,
             Err(unrecorded) => {
                 let failure = failure(&unrecorded, recorder.lines());
@@ -74,7 +74,7 @@ fn failure(unrecorded: &Unrecorded, lines: u64) -> Failure {
     Failure::new(exit, format!("line {}: {unrecorded}", lines + 1))
 }
 
-/// Whether somebody took the answer.
+/// Sends an answer; returns whether it could be written.
 fn answer(output: &mut dyn Write, words: &str) -> bool {
     writeln!(output, "{words}").and_then(|()| output.flush()).is_ok()
 }
