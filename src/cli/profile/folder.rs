@@ -50,8 +50,7 @@ impl Folder {
         Ok(Folder { keeper, parent: Some(folder.clone()), named: Some(folder), has_document })
     }
 
-    /// Stores the record, the report and its charts; returns whether the report in the user's
-    /// folder was written.
+    /// Stores record, report and charts; `false` if the user's folder lacks the report.
     pub(super) fn keep(&mut self, run: &ProfileRun, text: &str) -> bool {
         self.keeper.keep_cell("01-profile.json", run);
         self.keeper.keep_bytes(TEXT, text);

@@ -1,4 +1,4 @@
-//! Options that say which bytes are written, and when they are durable.
+//! Options for the data written and its durability.
 
 use clap::Args;
 
@@ -38,7 +38,7 @@ pub(super) struct DataArgs {
 }
 
 impl DataArgs {
-    /// The role with its data and syncs.
+    /// Adds data and syncs to the role.
     pub(super) fn onto(&self, role: Role) -> Result<Role, Failure> {
         if switched(self.zero_buffers) && self.refill_buffers.is_some() {
             return Err(wrong("--refill-buffers has no effect with --zero-buffers"));

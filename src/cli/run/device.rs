@@ -1,4 +1,4 @@
-//! What `run` asks and prints about block devices that it would write.
+//! Consent and dry-run reports of `run` for block devices that it would write.
 
 use std::path::{Path, PathBuf};
 
@@ -16,12 +16,12 @@ use iosonde_model::plan::{self, Plan, Stop};
 use iosonde_model::units::bytes;
 use iosonde_report::fio_job::fio_job;
 
-/// What is going to be done to this target, and what was agreed to.
+/// Intended use of this target, with the given consents.
 pub(super) fn intent(args: &RunArgs, path: &Path, write: bool) -> Intent {
     args.target.consent.intent(path, write, args.run.results.as_deref(), args.run.dry_run)
 }
 
-/// Prints the plan, and what prevents it; writes nothing, on no device.
+/// Prints the plan and what prevents it; writes to no device.
 pub(super) fn dry_run(
     args: &RunArgs,
     root: &Root,
@@ -43,7 +43,7 @@ pub(super) fn dry_run(
     Ok(output.end(if refused { Exit::Refused } else { Exit::Done }))
 }
 
-/// What there is to tell of those of the paths that lead to block devices; the plan writes them.
+/// Reports on the block devices among the paths, all of which the plan writes.
 pub(super) fn reports(
     args: &RunArgs,
     root: &Root,
@@ -52,7 +52,7 @@ pub(super) fn reports(
 ) -> Result<Vec<DeviceReport>, Failure> {
     let mut reports = Vec::new();
     for path in paths {
-        // What is written through a generic device is the block device.
+        // A generic device writes to its block device.
         let path = &block_node(root, path)?.unwrap_or_else(|| path.clone());
         if std::path::absolute(path).is_ok_and(|absolute| root.node(absolute).is_some()) {
             reports.push(DeviceReport::of(args, root, plan, path)?);
@@ -61,10 +61,10 @@ pub(super) fn reports(
     Ok(reports)
 }
 
-/// What a dry run prints about a device.
+/// Dry-run report on a device.
 pub(super) struct DeviceReport {
     report: Report,
-    /// Most that the plan writes, bytes, where it ends after a number of operations.
+    /// Largest number of bytes written; `None` if only time ends the plan.
     write_bytes: Option<u64>,
     pub(super) refused: Option<String>,
 }
@@ -139,16 +139,16 @@ impl DeviceReport {
     }
 }
 
-/// Most that a plan writes or trims, bytes; `None` where time alone ends it.
+/// Largest number of bytes that a plan writes or trims; `None` if only time ends it.
 fn write_bytes(plan: &Plan) -> Option<u64> {
     let share = |job: &plan::Job, bytes: u64| {
         let phases = job.phases.iter().filter_map(|phase| phase.read_percent);
         let reads = phases.fold(job.read_percent, u8::min).min(100);
-        // Which operations read is drawn by chance: no share of them is the most.
+        // Reads are drawn at random, so only all bytes are an upper bound.
         if reads == 100 { 0 } else { bytes }
     };
     let each = plan.jobs.iter().map(|job| match plan.stop_of(job) {
-        // As many as the syncs of others ask for.
+        // The syncs of other jobs determine the number.
         _ if matches!(job.commit, Some(plan::Commit::Writes(_))) => None,
         Stop::AfterNs(_) | Stop::EachJob => None,
         Stop::AfterOps(ops) => Some(share(job, ops.checked_mul(job.block_bytes)?)),

@@ -1,4 +1,4 @@
-//! Options that say how I/O leaves the process.
+//! Options of the I/O engine.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub(super) struct EngineArgs {
 }
 
 impl EngineArgs {
-    /// The engine with its modes.
+    /// Engine with its modes.
     pub(super) fn engine(&self, targets: &[PathBuf]) -> Result<Engine, Failure> {
         let Some(word) = self.ioengine.as_deref() else {
             return self.with_modes(place::engine_for(targets));
@@ -60,7 +60,7 @@ impl EngineArgs {
         self.with_modes(Engine::of(kind))
     }
 
-    /// An option that would have no effect is an error, not a silence.
+    /// Refuses options that have no effect with the engine.
     fn with_modes(&self, engine: Engine) -> Result<Engine, Failure> {
         let modes = [
             ("--sqpoll", self.sqpoll),

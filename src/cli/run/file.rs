@@ -1,4 +1,4 @@
-//! A workload from a file, or one that is built in.
+//! Loads a workload from a file, or a built-in one.
 
 use std::path::Path;
 
@@ -6,11 +6,10 @@ use crate::cli::exit::{About, Failure, wrong};
 use iosonde_model::record::given;
 use iosonde_model::spec::{Workload, catalogue};
 
-/// Longest workload file that is read, bytes.
+/// Largest workload file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The workload that a word on the command line means, by its ending: a file of our own, or without
-/// an ending one that is built in.
+/// Loads the workload that an argument names: a .toml file, or without an extension a built-in one.
 pub(super) fn workload(path: &Path) -> Result<Workload, Failure> {
     let refuse = |message: String| Err(wrong(message));
     match path.extension().and_then(|ending| ending.to_str()) {
@@ -30,7 +29,7 @@ pub(super) fn workload(path: &Path) -> Result<Workload, Failure> {
     }
 }
 
-/// The text of a file that a user names, up to a limit.
+/// Text of a user's file, up to a limit.
 pub(super) fn text_of(option: &str, path: &Path, limit_bytes: u64) -> Result<String, Failure> {
     given::text(path, limit_bytes).or_wrong(format!("{option}: `{}`", path.display()))
 }

@@ -1,5 +1,5 @@
-//! A command line of fio: recognised by `--name` or by a job file, and split into the options of
-//! jobs, the job files, and what concerns the command as a whole.
+//! A command line of fio: recognised by `--name` or a job file, and split into options of jobs, job
+//! files, and options of the command as a whole.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -14,54 +14,54 @@ use crate::cli::exit::{Failure, wrong};
 use crate::cli::output::OutputFormat;
 use crate::cli::words::unfit;
 
-/// A command line that is read as fio's.
+/// A command line with fio's syntax.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FioLine {
     /// Options of jobs, in order.
     pub(super) options: Vec<Word>,
     /// Job files, in order; `-` is standard input.
     pub(super) files: Vec<String>,
-    /// Sections of the files that are run; empty means all.
+    /// Sections of the files to run; empty means all.
     pub(super) sections: Vec<String>,
-    /// Nothing may be written.
+    /// Whether writing is forbidden.
     pub(super) readonly: bool,
-    /// What is done instead of a run.
+    /// Action instead of a run.
     pub(super) instead: Instead,
-    /// Formats of the result besides the one that our own parser sees; all of them are ascending.
+    /// Formats of the result, ascending, in addition to the one that our own parser receives.
     pub(super) more_formats: Vec<OutputFormat>,
-    /// The terse output is that of version 5.
+    /// Whether terse output has version 5.
     terse_five: bool,
-    /// The terse output is added.
+    /// Whether terse output is added.
     terse_too: bool,
-    /// The bandwidth of all jobs of a group is logged.
+    /// Whether the bandwidth of all jobs of a group is logged.
     pub(super) bandwidth_log: bool,
-    /// Progress is asked for, wherever it goes.
+    /// Whether progress is requested, wherever it goes.
     pub(super) asks_for_eta: bool,
-    /// Accepted without effect, in words.
+    /// Notes on options accepted without effect.
     pub(super) notes: Vec<String>,
-    /// The options that are this program's own.
+    /// Options of this program.
     own: Vec<String>,
 }
 
-/// What is done instead of a run.
+/// Action instead of a run.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) enum Instead {
-    /// Nothing: it is run.
+    /// None: the jobs are run.
     #[default]
     Nothing,
-    /// The jobs are read and judged.
+    /// Read and check the jobs.
     Parse,
-    /// They are printed as a command line of fio.
+    /// Print the jobs as a command line of fio.
     ShowCommand,
-    /// What would make its result misleading is listed.
+    /// List what would make the result misleading.
     Lint,
-    /// Where this program stands with an option of fio, or with all of them.
+    /// Print how this program treats an option of fio, or all of them.
     Options(String),
-    /// The engines.
+    /// Print the engines.
     Engines(String),
 }
 
-/// Our own options that stand beside those of fio; true if they take a value.
+/// Our own options that can be combined with fio's; true if they take a value.
 const BESIDE: [(&str, bool); 23] = [
     ("accept-unseen", true),
     ("accept-unseen-processes", true),
@@ -88,7 +88,7 @@ const BESIDE: [(&str, bool); 23] = [
     ("version", false),
 ];
 
-/// Options of fio's command line itself. True if they take a value.
+/// Options of fio's command line itself; true if they take a value.
 const SESSION: [(&str, bool); 21] = [
     ("alloc-size", true),
     ("append-terse", false),
@@ -135,20 +135,20 @@ const REFUSED: [(&str, &str); 15] = [
     ("crctest", "`iosonde verify selftest` tests the verifier"),
 ];
 
-/// One argument.
+/// A command-line argument.
 enum Item {
     Option { name: String, value: Option<String> },
     File(String),
 }
 
 impl FioLine {
-    /// The command line as fio's, with what is left of it for our own parser; `None` if it is not
-    /// read as fio's.
+    /// Reads a command line of fio, and returns the remaining arguments for our own parser; `None`
+    /// if it is not fio's.
     pub(crate) fn find(words: &[OsString]) -> Result<Option<(FioLine, Vec<OsString>)>, Failure> {
         if words.get(1).is_none_or(|verb| verb != "run") {
             return Ok(None);
         }
-        // A path that is not UTF-8 has no place in fio's language.
+        // fio's syntax requires UTF-8.
         let Some(texts) = words[2..].iter().map(|word| word.to_str()).collect::<Option<Vec<_>>>()
         else {
             return Ok(None);
@@ -171,14 +171,14 @@ impl FioLine {
             }
         }
         line.settle_formats();
-        // Our own parser needs to see a load.
+        // Our own parser requires a load.
         let placeholder = "job.fio".to_string();
         let own = line.own.iter().cloned().chain([placeholder]).map(OsString::from);
         let own = words[..2].iter().cloned().chain(own).collect();
         Ok(Some((line, own)))
     }
 
-    /// Whether it has jobs of its own, besides those of files.
+    /// Sections of the jobs on the command line itself.
     pub(super) fn sections(&self) -> Vec<iosonde_model::spec::fio::lex::Section> {
         command::sections(&self.options)
     }
@@ -201,7 +201,7 @@ impl FioLine {
         }
         match table::find(&canonical(name)) {
             Ok(_) => {
-                // A switch that stands alone is on.
+                // A switch without a value is on.
                 let value = value.or_else(|| is_switch(name).then(|| "1".into()));
                 self.options.push(Word { name: name.into(), value });
                 Ok(())
@@ -210,7 +210,7 @@ impl FioLine {
         }
     }
 
-    /// The formats in fio's order; the last of them is for our own parser.
+    /// Puts the formats into fio's order; the last of them is for our own parser.
     fn settle_formats(&mut self) {
         let formats = &mut self.more_formats;
         if self.terse_too {
@@ -237,7 +237,7 @@ impl FioLine {
         let needed = SESSION.iter().any(|(session, takes)| *session == name && *takes);
         let value = match value {
             Some(value) if needed => value,
-            // Alone, they list everything.
+            // Without a value they list everything.
             None if matches!(name, "cmdhelp" | "enghelp") => "all".into(),
             None if needed => {
                 let message = format!("--{name}: found no value; write it after an equals sign");
@@ -267,7 +267,7 @@ impl FioLine {
                 "auto" => {}
                 _ => return refuse("always, never or auto"),
             },
-            // fio's times without a unit are seconds here, and ours are.
+            // A time without a unit is in seconds, both in fio and here.
             "eta-newline" => {
                 self.asks_for_eta = true;
                 self.own.push(format!("--eta-interval={value}"));
@@ -290,14 +290,14 @@ impl FioLine {
             "enghelp" => self.instead = Instead::Engines(value),
             "section" => self.sections.push(value),
             "seed" => self.options.push(Word { name: "randseed".into(), value: Some(value) }),
-            // Nothing is preallocated, and what cannot be read is always fatal.
+            // No effect: nothing is preallocated, and unreadable options are always fatal.
             _ => {}
         }
         Ok(())
     }
 }
 
-/// Splits the words after the verb.
+/// Splits the arguments after the verb.
 fn items(words: &[&str]) -> Vec<Item> {
     let mut items = Vec::new();
     let mut words = words.iter().copied().peekable();
@@ -323,35 +323,35 @@ fn items(words: &[&str]) -> Vec<Item> {
     items
 }
 
-/// What stands behind the hyphens: fio's options have one or two.
+/// The option without its one or two hyphens, both of which fio accepts.
 fn option_of(word: &str) -> Option<&str> {
     let short = |rest: &&str| rest.len() > 1 && rest.starts_with(|c: char| c.is_ascii_alphabetic());
     match word {
-        // fio takes what an option begins with for the whole of it.
+        // fio accepts the beginning of an option's name.
         "-o" => Some("output"),
         _ => word.strip_prefix("--").or_else(|| word.strip_prefix('-').filter(short)),
     }
 }
 
-/// Whether an option is on where no value follows.
+/// Whether an option without a value is on.
 fn is_switch(name: &str) -> bool {
     use iosonde_model::spec::fio::value::Kind;
     let entry = table::find(&canonical(name));
     entry.is_ok_and(|entry| matches!(entry.kind, Kind::Bool | Kind::Switch))
 }
 
-/// Whether an option takes the word behind it.
+/// Whether an option takes the next argument as its value.
 fn takes_value(name: &str) -> bool {
     let name = name.replace('_', "-");
     let known = SESSION.iter().chain(&BESIDE).find(|(known, _)| *known == name);
     match known {
         Some((_, takes)) => *takes,
-        // `--profile`, `--thread` and their like, where they are our own.
+        // These options of our own take no separate value.
         None => !matches!(name.as_str(), "profile" | "continue-on-error" | "slat" | "cross-check"),
     }
 }
 
-/// Whether a word that is no option names a job file: anything but a workload of our own.
+/// Whether an argument names a job file and not a workload of ours.
 fn is_job_file(word: &str) -> bool {
     let path = Path::new(word);
     match path.extension().and_then(|ending| ending.to_str()) {
@@ -362,7 +362,7 @@ fn is_job_file(word: &str) -> bool {
     }
 }
 
-/// An option that fio does not have.
+/// Message on an option that fio does not have.
 fn not_fios(name: &str, unknown: &str) -> String {
     let instead = match name {
         "path" => "use --filename or --directory",

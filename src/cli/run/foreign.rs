@@ -1,4 +1,4 @@
-//! Options that other tools have and this one does not, with the reason and what to do instead.
+//! Options of other tools that this one lacks, with the reason or the alternative.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
@@ -6,7 +6,7 @@ use crate::cli::exit::{Failure, wrong};
 
 const VERIFY: &str = "use `iosonde verify`";
 
-/// Option, and why it is not here.
+/// Option, and the reason or the alternative.
 const FOREIGN: [(&str, &str); 20] = [
     ("random-generator", "one generator draws all offsets and data; --randseed is its seed"),
     ("randrepeat", "every run has a new seed, which it prints; --randseed repeats one"),
@@ -30,8 +30,8 @@ const FOREIGN: [(&str, &str); 20] = [
     ("gtod-reduce", "time stamps cost what `tool overhead` says, and are always taken"),
 ];
 
-/// A better answer than clap's: to an option that is known to be another tool's, and to one that
-/// stands beside a workload file.
+/// Improves clap's error for an option of another tool, and for an option combined with a workload
+/// file.
 pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     match error.kind() {
@@ -41,7 +41,7 @@ pub(crate) fn explained(error: &clap::Error, words: &[String]) -> Option<Failure
     }
 }
 
-/// Of all options that cannot stand there, the one that does.
+/// Names the given option that cannot be combined with a workload file.
 fn beside_file(error: &clap::Error, words: &[String]) -> Option<Failure> {
     let Some(ContextValue::Strings(options)) = error.get(ContextKind::PriorArg) else {
         return None;

@@ -1,5 +1,5 @@
-//! Jobs of fio, from its command line and from job files: their groups one after another, each a
-//! run of its own.
+//! Runs jobs of fio from its command line and from job files: group by group, each as a separate
+//! run.
 
 mod around;
 mod comparable;
@@ -44,18 +44,18 @@ use iosonde_model::spec::Workload;
 use iosonde_model::spec::fio::{Asking, TargetRequest, ask, command, jobs};
 use iosonde_report::fio_job::fio_job;
 
-/// The defaults that hold, as the first line of the report.
+/// First line of the report: the defaults that apply.
 const DEFAULTS: &str = "read as fio's command line: fio's defaults (psync, buffered, until size is \
     done)\n";
 
-/// What the groups of jobs share.
+/// State that all groups share.
 struct Beside<'a> {
     args: &'a RunArgs,
     line: &'a FioLine,
     expectations: Vec<Expectation>,
 }
 
-/// Runs the groups of jobs of a command line and of its job files in order.
+/// Runs the job groups of a command line and of its job files in order.
 pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Exit, Failure> {
     if let Some(text) = options::text(&line.instead)? {
         return Ok(options::print(&text));
@@ -93,7 +93,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     if !askings.iter().any(written) {
         args.target.consent.none("nothing is written")?;
     }
-    // Whatever prevents a later group is known before the first operation.
+    // Problems of any group must show before the first operation.
     let opening = Wait::begin("opening the targets of", &file.groups[0].jobs[0].name);
     let mut shelf = Shelf::new(&askings);
     let mut groups = Vec::new();
@@ -101,7 +101,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
         groups.push(ready(beside, &place, asking, &mut shelf)?);
     }
     drop(opening);
-    // A result is known by the names of its jobs.
+    // Results are named after their jobs.
     for index in 0..groups.len() {
         let name = &askings[index].title;
         let is_single = askings.iter().filter(|asking| asking.title == *name).count() == 1;
@@ -133,10 +133,10 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     let mut progress = outputs.progress("run", eta_interval_ns, args.run.files.progress);
     shelf.keep();
     let mut runs: Vec<Run> = Vec::new();
-    // The place of each group's run among all, some of which only verify.
+    // Index of each group's run among all runs, some of which only verify.
     let mut of_groups = Vec::new();
     let mut failed = None;
-    // Whether `exit_what=all` has ended what would have followed.
+    // Whether `exit_what=all` has cancelled the remaining groups.
     let mut is_ended = false;
     let creates_only = askings.iter().all(|asking| asking.creates_only);
     for (index, (ready, asking)) in groups.into_iter().zip(&askings).enumerate() {
@@ -144,7 +144,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
             Ok(done) if done.is_empty() && asking.creates_only => continue,
             Ok(done) if done.is_empty() => break,
             Ok(done) => done,
-            // What was measured before is not lost.
+            // Earlier results are kept.
             Err(failure) if !runs.is_empty() => {
                 note(&failure.message);
                 failed = Some(failure.exit);
@@ -195,8 +195,7 @@ pub(super) fn run(args: &RunArgs, line: &FioLine, words: &[String]) -> Result<Ex
     Ok(conclude(ending, (output, outputs, progress), keeper))
 }
 
-/// Time between progress lines, 0 for none: as with fio they are for a terminal, and elsewhere for
-/// who asks for them.
+/// Time between progress lines, 0 for none. As in fio, only a terminal gets them by default.
 fn eta_interval_ns(beside: &Beside<'_>) -> Result<u64, Failure> {
     let run = &beside.args.run;
     let given_ns = time("--eta-interval", &run.eta_interval, 1_000_000_000)?;
@@ -206,7 +205,7 @@ fn eta_interval_ns(beside: &Beside<'_>) -> Result<u64, Failure> {
     Ok(if shown { given_ns } else { 0 })
 }
 
-/// Names the groups that `exit_what=all` has ended before they began.
+/// Names the groups that `exit_what=all` has cancelled.
 fn note_not_run(later: &[Asking]) {
     if !later.is_empty() {
         let titles: Vec<&str> = later.iter().map(|asking| asking.title.as_str()).collect();
@@ -214,7 +213,7 @@ fn note_not_run(later: &[Asking]) {
     }
 }
 
-/// The targets that are written.
+/// Targets that are written.
 fn written_of(askings: &[Asking], groups: &[Ready]) -> Vec<Held> {
     let groups = askings.iter().zip(groups);
     let targets = groups.flat_map(|(asking, group)| {
@@ -224,7 +223,7 @@ fn written_of(askings: &[Asking], groups: &[Ready]) -> Vec<Held> {
     targets.collect()
 }
 
-/// Everything about a group that is ready to run.
+/// A group that is ready to run.
 struct Ready {
     plan: Plan,
     setting: Setting,
@@ -253,7 +252,7 @@ fn ready(
     let setting = Setting {
         warmup_ns: if counted { 0 } else { asking.warmup_ns },
         stop,
-        // An endless device has nothing to make durable, and refuses the call.
+        // A device without an end stores nothing, and refuses the call.
         final_sync: opened.held.iter().any(|held| held.bytes != u64::MAX),
         ..place.setting(asking.engine.engine(), opened.targets, seed)
     };
@@ -263,10 +262,10 @@ fn ready(
     })?;
     // fio leaves threads to the scheduler unless `cpus_allowed` is given.
     plan.pinned = false;
-    // What is moved while it warms up is part of a count, as in fio.
+    // As in fio, operations during warm-up count towards the limit.
     plan.warmup_ns = asking.warmup_ns;
     if let Some(latency) = asking.latency {
-        // Who is to meet a latency has no length in bytes: it is not known how fast it may go.
+        // A latency target has no length in bytes: its rate is not known in advance.
         if let Stop::AfterNsOrBytes(ns, _) = plan.stop {
             plan.stop = Stop::AfterNs(ns);
         }
@@ -283,7 +282,7 @@ fn ready(
     Ok(Ready { plan, setting, held: opened.held, fresh: opened.fresh, medium })
 }
 
-/// Roles that name nodes keep to the CPUs of these.
+/// Restricts roles with `numa_cpu_nodes` to the CPUs of these nodes.
 fn on_nodes(workload: &mut Workload, asking: &Asking, place: &Place) -> Result<(), Failure> {
     for (role, (nodes, said)) in workload.roles.iter_mut().zip(asking.cpu_nodes()) {
         for node in nodes {
@@ -296,7 +295,7 @@ fn on_nodes(workload: &mut Workload, asking: &Asking, place: &Place) -> Result<(
     Ok(())
 }
 
-/// The null engine's targets, of which nothing but the length is real.
+/// Targets of the null engine; only their length has a meaning.
 fn bare(asking: &Asking) -> Opened {
     const NULL_BYTES: u64 = 1 << 30;
     let target = |requested: &iosonde_model::spec::fio::TargetRequest| Target {
@@ -309,7 +308,7 @@ fn bare(asking: &Asking) -> Opened {
     Opened { held: Vec::new(), fresh: Vec::new(), targets }
 }
 
-/// Says what would be done.
+/// Prints the dry run.
 fn rehearse(
     beside: &Beside<'_>,
     place: &Place,
@@ -333,7 +332,7 @@ fn rehearse(
         devices.extend(device::reports(beside.args, &place.root, &ready.plan, &paths)?);
         output.text(&plan::describe::describe(&ready.plan));
         plans.push(ready.plan);
-        // A file that is not there is fio's to make under its name.
+        // fio itself creates a missing file under its name.
         made.push(Vec::<u16>::new());
     }
     if beside.args.run.output_format == OutputFormat::FioJob {

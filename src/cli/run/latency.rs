@@ -6,7 +6,7 @@ use super::words::time;
 use crate::cli::exit::{About, Failure, wrong};
 use iosonde_model::plan::{LatencyTarget, Plan, Pursuit};
 
-/// Shortest time in which a latency target can be decided on.
+/// Shortest time to decide on a latency target, ns.
 const SHORTEST_WINDOW_NS: u64 = 1_000_000_000;
 
 #[derive(Args, Debug)]
@@ -26,16 +26,16 @@ pub(super) struct LatencyArgs {
     latency_window: Option<String>,
 }
 
-/// A latency target, and how it is pursued.
+/// A latency target and its method.
 pub(super) struct Latency {
     target: LatencyTarget,
     pursuit: Pursuit,
-    /// For how long at most, ns.
+    /// Time limit, ns.
     patience_ns: u64,
 }
 
 impl LatencyArgs {
-    /// The latency target, if there is one.
+    /// Latency target, if given.
     pub(super) fn latency(&self) -> Result<Option<Latency>, Failure> {
         let Some(text) = self.latency_target.as_deref() else {
             // Checked here: the parser drops a requirement that conflicts with another.
@@ -48,7 +48,7 @@ impl LatencyArgs {
             };
         };
         let target = LatencyTarget::parse(text).or_wrong("--latency-target")?;
-        // A wrong word is refused by the parser of the options.
+        // The option parser refuses other words.
         let hold = self.latency_mode.as_deref() == Some(Pursuit::Hold.word());
         let (pursuit, usual) = if hold { (Pursuit::Hold, "60") } else { (Pursuit::Search, "30") };
         let window = self.latency_window.as_deref().unwrap_or(usual);
@@ -63,7 +63,7 @@ impl LatencyArgs {
 }
 
 impl Latency {
-    /// The plan with this target.
+    /// Adds this target to the plan.
     pub(super) fn over(&self, plan: Plan) -> Result<Plan, Failure> {
         Ok(plan.pursuing(self.target, self.pursuit, self.patience_ns)?)
     }

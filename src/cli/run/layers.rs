@@ -1,15 +1,15 @@
-//! A run that is watched by kernel programs meanwhile: where does the time of its I/O calls go?
+//! Traces a run by kernel programs, to show where the time of its I/O calls goes.
 
 use crate::cli::exit::{Failure, environment};
 use iosonde_engine::host::Root;
 use iosonde_model::record::run::Run;
 use iosonde_watch::tracer::{Tracer, Wanted};
 
-/// Kernel programs that watch this very process.
+/// Kernel programs that trace this process.
 pub(super) struct Watched(Tracer);
 
 impl Watched {
-    /// Begins to watch.
+    /// Begins to trace.
     pub(super) fn begin(root: &Root) -> Result<Watched, Failure> {
         let refused =
             |reason: String| environment(format!("--profile: {reason}; omit it, or fix this"));
@@ -23,7 +23,7 @@ impl Watched {
         Ok(Watched(tracer))
     }
 
-    /// Ends it, and puts what was seen into the run's record.
+    /// Ends the trace and adds it to the run's record.
     pub(super) fn end(self, run: &mut Run) {
         let source = self.0.source();
         let traced = self.0.finish(iosonde_sys::clock::monotonic_ns());

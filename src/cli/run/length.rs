@@ -1,4 +1,4 @@
-//! Options that say when a run begins to count and when it ends.
+//! Options for the start of the measurement and the end of the run.
 
 use clap::Args;
 
@@ -6,7 +6,7 @@ use super::words::{size, time, unfit};
 use crate::cli::exit::{About, Failure, wrong};
 use iosonde_model::plan::{Precision, Stop};
 
-/// Rounds at most, where no time is given.
+/// Default for the largest number of rounds.
 const MOST_ROUNDS: u64 = 25;
 
 #[derive(Args, Debug)]
@@ -50,7 +50,7 @@ pub(super) struct LengthArgs {
 }
 
 impl LengthArgs {
-    /// When the run ends.
+    /// End condition of the run.
     pub(super) fn stop(&self) -> Result<Stop, Failure> {
         let (option, found, stop) = match (self.number_ios, self.io_size.as_deref()) {
             (Some(ops), _) => ("--number-ios", ops.to_string(), Stop::AfterOps(ops)),
@@ -84,7 +84,7 @@ impl LengthArgs {
         self.runtime.as_deref().unwrap_or(usual)
     }
 
-    /// The longest that may be measured, ns.
+    /// Longest measurement, ns.
     fn most_ns(&self) -> Result<u64, Failure> {
         if let (None, Some(round_ns)) = (&self.runtime, self.steady_round_ns()?) {
             return Ok(round_ns.saturating_mul(MOST_ROUNDS));
@@ -92,7 +92,7 @@ impl LengthArgs {
         time("--runtime", self.longest(), 1_000_000_000)
     }
 
-    /// Length of the rounds of a run that ends as soon as they are steady, ns.
+    /// Length of a round with --steady, ns.
     pub(super) fn steady_round_ns(&self) -> Result<Option<u64>, Failure> {
         let Some(text) = self.steady.as_deref() else { return Ok(None) };
         match time("--steady", text, 1_000_000_000)? {
@@ -101,7 +101,7 @@ impl LengthArgs {
         }
     }
 
-    /// What is to be known, and how well.
+    /// Requested precision.
     pub(super) fn until(&self) -> Result<Option<Precision>, Failure> {
         let Some(text) = self.until.as_deref() else { return Ok(None) };
         let parsed = Precision::parse(text).or_wrong(format!("--until '{text}'"))?;

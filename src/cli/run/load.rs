@@ -1,4 +1,4 @@
-//! Options that say which operations there are: direction, sizes, order, regions.
+//! Options for the operations: direction, sizes, order, regions.
 
 use clap::{Args, ValueEnum};
 
@@ -7,9 +7,9 @@ use super::{Switch, switched};
 use crate::cli::exit::{Failure, wrong};
 use iosonde_model::spec::{Access, Draw, Region, Role, Rw, Sizes, Threads};
 
-/// Percentage of reads of a mixed load where none is given.
+/// Default percentage of reads in a mixed load.
 const MIX_PERCENT: u8 = 50;
-/// Size of an operation where none is given.
+/// Default size of an operation.
 const BLOCK_BYTES: u64 = 4096;
 
 #[derive(Args, Debug)]
@@ -83,7 +83,7 @@ enum RegionWord {
     Staggered,
 }
 
-/// What a load is, before pace, data and the rest.
+/// A load without pace, data and other options.
 pub(super) struct Load {
     pub(super) role: Role,
     pub(super) block_bytes: u64,
@@ -95,12 +95,12 @@ impl LoadArgs {
         self.numjobs.unwrap_or(1)
     }
 
-    /// Distance of the regions of two neighbouring jobs, bytes.
+    /// Distance between the regions of two neighbouring jobs, bytes.
     pub(super) fn increment_bytes(&self) -> Result<Option<u64>, Failure> {
         self.offset_increment.as_deref().map(|text| size("--offset-increment", text)).transpose()
     }
 
-    /// Understands them, or says what in them cannot be.
+    /// Converts the options to a load.
     pub(super) fn load(&self) -> Result<Load, Failure> {
         let (rw, hole) = rw(self.rw.as_deref().unwrap_or(""))?;
         self.effective(rw)?;
@@ -133,7 +133,7 @@ impl LoadArgs {
         Ok(Load { role, block_bytes, read_percent: rw.read_percent(mix) })
     }
 
-    /// What the load leaves without effect is an error, not a silence.
+    /// Refuses options that have no effect with this load.
     fn effective(&self, rw: Rw) -> Result<(), Failure> {
         let jobs = self.jobs();
         let idle = [
@@ -156,7 +156,7 @@ impl LoadArgs {
         })
     }
 
-    /// The nominal size, and how sizes are drawn.
+    /// Nominal size, and distribution of sizes.
     fn sizes(&self, rw: Rw) -> Result<(u64, Sizes), Failure> {
         type Parse = fn(&str, &str) -> Result<Draw, Failure>;
         let fixed: Parse = |option, text| size(option, text).map(Draw::Fixed);
@@ -192,7 +192,7 @@ impl LoadArgs {
         }
     }
 
-    /// The distance of two sequential blocks; a hole of fio's counts from the end of a block.
+    /// Distance between sequential blocks; a hole of fio's counts from the end of a block.
     fn stride(
         &self,
         hole: Option<&str>,
@@ -265,7 +265,7 @@ impl LoadArgs {
     }
 }
 
-/// The size that stands for a draw in headings: the smallest.
+/// Size that represents a draw in headings: the smallest.
 fn nominal(draw: &Draw) -> u64 {
     match draw {
         Draw::Block => BLOCK_BYTES,
@@ -275,7 +275,7 @@ fn nominal(draw: &Draw) -> u64 {
     }
 }
 
-/// The word of --rw, and what follows its colon.
+/// Word of --rw, and the value after its colon.
 fn rw(text: &str) -> Result<(Rw, Option<&str>), Failure> {
     let (word, after) = match text.split_once(':') {
         Some((word, after)) => (word, Some(after)),

@@ -1,4 +1,4 @@
-//! Options that say when operations are sent.
+//! Options for the times at which operations are sent.
 
 use std::path::PathBuf;
 
@@ -48,11 +48,11 @@ enum Process {
     Poisson,
 }
 
-/// Longest file of due times that is read, bytes.
+/// Largest file of due times, bytes.
 const MAX_ARRIVALS_BYTES: u64 = 256 << 20;
 
 impl PaceArgs {
-    /// The role with its pace.
+    /// Adds the pace to the role.
     pub(super) fn onto(&self, role: Role) -> Result<Role, Failure> {
         let phases =
             self.phase.iter().map(|text| phase("--phase", text)).collect::<Result<_, _>>()?;
@@ -100,7 +100,7 @@ impl PaceArgs {
     }
 }
 
-/// A job has one rate for all it does.
+/// Refuses separate rates for reads and writes.
 fn one_rate<'a>(option: &str, text: &'a str) -> Result<&'a str, Failure> {
     if text.contains(',') {
         let expected = "one rate per job; for separate read and write rates use two roles in a \
@@ -110,7 +110,7 @@ fn one_rate<'a>(option: &str, text: &'a str) -> Result<&'a str, Failure> {
     Ok(text)
 }
 
-/// Due times, ns; empty lines and those that begin with # say nothing.
+/// Reads due times, ns; empty lines and lines that begin with # are skipped.
 fn arrivals(path: &std::path::Path) -> Result<Vec<u64>, Failure> {
     let text = super::file::text_of("--arrivals", path, MAX_ARRIVALS_BYTES)?;
     let refuse = |line: usize, what: String| {

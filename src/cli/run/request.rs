@@ -1,4 +1,4 @@
-//! What was asked of `run`, understood.
+//! Converts the command line of `run` to a request.
 
 use super::RunArgs;
 use super::latency::Latency;
@@ -15,16 +15,16 @@ use iosonde_model::spec::{Precision, Role, Speed, SpeedError, Threads, Wait, Wor
 /// Percentages of a target are rounded down to a multiple of the block size and of this.
 const GRAIN_BYTES: u64 = 4096;
 
-/// What was asked, understood.
+/// The request of a command line.
 pub(super) struct Request {
     pub(super) workload: Workload,
     pub(super) stop: Stop,
     pub(super) warmup_ns: u64,
     pub(super) size: Option<Extent>,
     offset: Extent,
-    /// Which part of the region.
+    /// Part of the region to use.
     share: Share,
-    /// Distance of the first job's region and the last one's, bytes.
+    /// Distance between the first job's region and the last one's, bytes.
     increments_bytes: u64,
     pub(super) eta_interval_ns: u64,
     pub(super) direct: Direct,
@@ -32,13 +32,13 @@ pub(super) struct Request {
     pub(super) expectations: Vec<Expectation>,
     pub(super) latency: Option<Latency>,
     pub(super) until: Option<Precision>,
-    /// Length of the rounds of a run that ends as soon as they are steady, ns.
+    /// Length of a round with --steady, ns.
     pub(super) steady_round_ns: Option<u64>,
-    /// How fast a workload file is replayed, where that was asked.
+    /// Replay speed of a workload file, if given.
     pub(super) speed: Option<Speed>,
 }
 
-/// Understands the command line, or says what in it cannot be.
+/// Converts the command line to a request.
 pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
     let target = &args.target;
     let size = target.size.as_deref().map(|text| extent("--size", text)).transpose()?;
@@ -61,7 +61,7 @@ pub(super) fn understand(args: &RunArgs) -> Result<Request, Failure> {
             return Err(wrong(message));
         }
     };
-    // Shared memory is looked at again and again, unless another way is asked for.
+    // Completions in shared memory are polled, unless another wait mode is requested.
     if engine.kind == EngineKind::VhostUser && args.submit.wait.is_none() {
         workload.roles.iter_mut().for_each(|role| role.reap.wait = Wait::Poll);
     }
@@ -96,14 +96,14 @@ fn not_so_fast(error: &SpeedError) -> Failure {
     wrong(format!("--speed{gap} {error}"))
 }
 
-/// What is expected of the result.
+/// Parses expectations of the result.
 pub(super) fn expectations(rules: &[String]) -> Result<Vec<Expectation>, Failure> {
     let parse =
         |text: &String| Expectation::parse(text, &[]).or_wrong(format!("--expect '{text}'"));
     rules.iter().map(parse).collect()
 }
 
-/// The flags as a workload of one role.
+/// Converts the flags to a workload of one role.
 fn flags(args: &RunArgs) -> Result<Workload, Failure> {
     let load = args.load.load()?;
     let role = args.submit.onto(args.data.onto(args.pace.onto(load.role)?)?)?;
@@ -119,7 +119,7 @@ fn flags(args: &RunArgs) -> Result<Workload, Failure> {
 }
 
 impl Request {
-    /// Whether a role writes or trims at all.
+    /// Whether a role writes or trims.
     fn role_changes(&self, role: &Role) -> bool {
         let usual = self.workload.read_percent;
         let own = role.rw.read_percent(role.read_percent.unwrap_or(usual));
@@ -127,19 +127,19 @@ impl Request {
         own < 100 || role.rw.is_mixed() && phases.any(|percent| percent < 100)
     }
 
-    /// Whether the load changes what is stored.
+    /// Whether the load writes or trims.
     pub(super) fn changes(&self) -> bool {
         self.workload.roles.iter().any(|role| self.role_changes(role))
     }
 
-    /// Whether a role that uses this target changes what it holds.
+    /// Whether a role that uses this target writes or trims.
     pub(super) fn changes_target(&self, index: u16) -> bool {
         let uses = |targets: &[u16]| targets.is_empty() || targets.contains(&index);
         let mut roles = self.workload.roles.iter();
         roles.any(|role| uses(&role.targets) && self.role_changes(role))
     }
 
-    /// End of what the roles need, where each says it: the size of a file that is made for them.
+    /// End of the space that all roles need, if each gives it: the size of a file created for them.
     pub(super) fn needed_bytes(&self) -> Option<u64> {
         let end = |role: &Role| {
             let distances = match role.threads {
@@ -154,13 +154,13 @@ impl Request {
         ends?.into_iter().max()
     }
 
-    /// First byte of the region, where it is given in bytes.
+    /// First byte of the region; 0 unless given in bytes.
     pub(super) fn offset_bytes(&self) -> u64 {
         if let Extent::Bytes(offset_bytes) = self.offset { offset_bytes } else { 0 }
     }
 
-    /// First byte and end of what the jobs may touch, on a target of this size; `u64::MAX` where it
-    /// has none of its own.
+    /// First byte and end of the region on a target of this size; `u64::MAX` for a target without a
+    /// size.
     pub(super) fn region(&self, available: u64) -> Result<(u64, u64), Failure> {
         let grain_bytes = self.workload.block_size.max(GRAIN_BYTES);
         let length = |extent| match extent {
@@ -183,7 +183,7 @@ impl Request {
         Ok((offset_bytes, end_bytes))
     }
 
-    /// The requested part of a region: its first byte and its end.
+    /// First byte and end of the requested part of a region.
     pub(super) fn share_of(&self, offset: u64, end: u64) -> Result<(u64, u64), Failure> {
         if !self.share.is_whole() && self.increments_bytes > 0 {
             return Err(wrong("--share and --offset-increment cannot be combined"));
@@ -191,7 +191,7 @@ impl Request {
         self.share.of((offset, end), self.workload.block_size)
     }
 
-    /// The workload over the targets: regions a distance apart have the length that --size says.
+    /// The workload on the targets. With increments, each region has the length given by --size.
     pub(super) fn over(&self, resolved: &ResolvedTarget) -> Workload {
         let mut workload = self.workload.clone();
         if self.increments_bytes > 0 && self.size.is_some() {

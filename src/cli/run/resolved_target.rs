@@ -1,4 +1,4 @@
-//! What the operations go to: opened, or made.
+//! Opens or creates the targets of a run.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -42,43 +42,43 @@ pub(super) struct TargetArgs {
     pub(super) consent: ConsentArgs,
 }
 
-/// What the operations go to.
+/// Open targets of a run.
 pub(super) struct ResolvedTarget {
     pub(super) medium: Medium,
-    /// The first target, which stands for all in the record.
+    /// First target, which represents all in the record.
     pub(super) held: Option<Held>,
-    /// All of them; empty where a target is no file.
+    /// All targets; empty if the target is not a file.
     pub(super) all: Vec<Held>,
     pub(super) targets: Vec<Target>,
     /// First byte of the region.
     pub(super) offset_bytes: u64,
-    /// Whether a target has something to make durable at the end.
+    /// Whether a target has data to make durable at the end.
     pub(super) durable: bool,
-    /// Files made for this run, which have to be laid out, by their place among the targets.
+    /// Indices of the files created for this run, which must be laid out.
     pub(super) fresh: Vec<u16>,
-    /// Why direct I/O is not in effect, of each target where it is not.
+    /// Reasons why direct I/O is not in effect, one per such target.
     pub(super) warnings: Vec<String>,
 }
 
-/// Size of the target of the null engine where none is given.
+/// Default size of the null engine's target.
 const NULL_BYTES: u64 = 1 << 30;
-/// Most targets of one run.
+/// Largest number of targets of a run.
 const MAX_TARGETS: usize = 1024;
 
 impl TargetArgs {
-    /// The targets, in the order in which they are used.
+    /// The targets in order of use.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         self.filename.as_deref().map_or_else(|| self.path.clone(), split)
     }
 
-    /// The first target as it was given: a path, or what describes a simulated device.
+    /// First target as given: a path, or the spec of a simulated device.
     pub(super) fn words(&self) -> String {
         let first = self.filename.as_deref().or(self.path.first().map(|path| path.as_os_str()));
         first.map(OsStr::to_string_lossy).unwrap_or_default().into_owned()
     }
 }
 
-/// The parts between colons that no backslash precedes.
+/// Splits at colons that no backslash precedes.
 fn split(list: &OsStr) -> Vec<PathBuf> {
     let (mut parts, mut part) = (Vec::new(), Vec::new());
     let mut bytes = list.as_bytes().iter().peekable();
@@ -93,7 +93,7 @@ fn split(list: &OsStr) -> Vec<PathBuf> {
     parts.into_iter().map(|part| OsString::from_vec(part).into()).collect()
 }
 
-/// Opens the targets, or makes them.
+/// Opens or creates the targets.
 pub(super) fn resolve_target(
     args: &RunArgs,
     requested: &Request,
@@ -133,7 +133,7 @@ pub(super) fn resolve_target(
 }
 
 impl ResolvedTarget {
-    /// At something that is no file.
+    /// Target that is not a file.
     pub(super) fn of(medium: Medium, target: Target, offset_bytes: u64) -> ResolvedTarget {
         ResolvedTarget {
             medium,
@@ -179,7 +179,7 @@ fn resolve_real(
         }
     }
     args.target.consent.were_needed(&all, args.run.dry_run)?;
-    // One region for all targets: the smallest one decides.
+    // All targets share one region: the smallest target decides.
     let smallest = all.iter().min_by_key(|held| held.bytes).unwrap_or(&all[0]);
     let what = format!("`{}`", smallest.path.display());
     let (offset_bytes, end_bytes) = within(requested, smallest.bytes, &what)?;
@@ -198,7 +198,7 @@ fn resolve_real(
     })
 }
 
-/// An unnamed file in a directory.
+/// Creates an unnamed file in a directory.
 fn made(directory: &Path, requested: &Request, dry_run: bool) -> Result<Held, Failure> {
     let needed_bytes = requested.needed_bytes().filter(|_| requested.size.is_none());
     if needed_bytes.is_none() && !matches!(requested.size, Some(Extent::Bytes(_))) {

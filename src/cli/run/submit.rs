@@ -1,4 +1,4 @@
-//! Options that say how a job hands over and waits, and where its thread and memory are.
+//! Options for submission, waiting, and placement of threads and memory.
 
 use clap::{Args, ValueEnum};
 
@@ -59,7 +59,7 @@ enum Memory {
 }
 
 impl SubmitArgs {
-    /// The role with its ways of handing over, waiting and being placed.
+    /// Adds submission, waiting and placement to the role.
     pub(super) fn onto(&self, role: Role) -> Result<Role, Failure> {
         let usual = Reap::default();
         let reap = Reap {
@@ -91,7 +91,7 @@ impl SubmitArgs {
     }
 }
 
-/// Whether this machine has the CPUs and the node that a role names.
+/// Checks that this machine has the CPUs and the NUMA node that a role names.
 pub(super) fn placeable(role: &Role, place: &Place) -> Result<(), Failure> {
     let allowed = iosonde_sys::thread::allowed_cpus();
     if let Some(cpu) = role.place.cpus.iter().find(|cpu| !allowed.contains(cpu)) {
@@ -114,7 +114,7 @@ pub(super) fn placeable(role: &Role, place: &Place) -> Result<(), Failure> {
     }
 }
 
-/// Ascending numbers as a list of ranges: `0-3,5`.
+/// Formats ascending numbers as ranges: `0-3,5`.
 fn listed(numbers: &[u32]) -> String {
     let mut ranges: Vec<(u32, u32)> = Vec::new();
     for number in numbers {

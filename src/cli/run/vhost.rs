@@ -36,7 +36,7 @@ pub(super) fn resolve_target(
     Ok(ResolvedTarget { durable, ..ResolvedTarget::of(medium, target, offset_bytes) })
 }
 
-/// Checks the plan against the device, sets up the queues, and asks for consent where it writes.
+/// Checks the plan against the device, sets up the queues, and requires consent if it writes.
 pub(super) fn admit(
     args: &TargetArgs,
     medium: &Medium,
@@ -57,7 +57,7 @@ pub(super) fn admit(
     if plan.writes() { admit_to_write(&args.consent, server) } else { Ok(()) }
 }
 
-/// The device of a server up to this end, in whole blocks.
+/// Target for a server's device up to this end, in whole blocks.
 pub(in crate::cli) fn target(server: &Server, end_bytes: u64) -> Target {
     let align_bytes = u64::from(server.facts().block_bytes);
     Target {
@@ -68,7 +68,7 @@ pub(in crate::cli) fn target(server: &Server, end_bytes: u64) -> Target {
     }
 }
 
-/// Asks for consent to write the device of a server.
+/// Requires consent to write the device of a server.
 pub(in crate::cli) fn admit_to_write(
     consent: &ConsentArgs,
     server: &Server,

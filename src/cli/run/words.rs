@@ -1,21 +1,21 @@
-//! Small languages within option values: lists of sizes, splits, zones, CPUs, phases. Every refusal
-//! names the option, what was found, and what is accepted.
+//! Parsers for option values: lists of sizes, splits, zones, CPUs, phases. Every refusal names the
+//! option, the value found, and the values accepted.
 
 use crate::cli::exit::{About, Failure};
 pub(super) use crate::cli::words::{not_one_of, size, unfit};
 use iosonde_model::spec::{Draw, Phase, Zone};
 use iosonde_model::units::{duration, list};
 
-/// Longest time that can be asked for: sums of a few of them stay far from 64 bits.
+/// Longest accepted time, ns: sums of a few stay far below 64 bits.
 const LONGEST_NS: u64 = 8760 * 3_600_000_000_000;
 
-/// A time in nanoseconds; a bare number is in units of `bare_ns`.
+/// Parses a time in nanoseconds; a bare number is in units of `bare_ns`.
 pub(super) fn time(option: &str, text: &str, bare_ns: u64) -> Result<u64, Failure> {
     let ns = duration::parse(text, bare_ns).or_wrong(option)?;
     if ns <= LONGEST_NS { Ok(ns) } else { Err(unfit(option, text, "at most a year (8760h)")) }
 }
 
-/// A decimal number of 0 or more.
+/// Parses a decimal number of 0 or more.
 pub(super) fn number(option: &str, text: &str, expected: &str) -> Result<f64, Failure> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let parsed: Option<f64> = text.parse().ok().filter(|_| plain);
@@ -29,7 +29,7 @@ pub(super) enum Extent {
     Percent(u64),
 }
 
-/// `64k` or `50%`.
+/// Parses `64k` or `50%`.
 pub(super) fn extent(option: &str, text: &str) -> Result<Extent, Failure> {
     match text.trim().strip_suffix('%') {
         None => size(option, text).map(Extent::Bytes),
@@ -40,7 +40,7 @@ pub(super) fn extent(option: &str, text: &str) -> Result<Extent, Failure> {
     }
 }
 
-/// A size with a sign: `-8k`.
+/// Parses a size with a sign: `-8k`.
 pub(super) fn signed_size(option: &str, text: &str) -> Result<i64, Failure> {
     let (sign, digits) = match text.strip_prefix('-') {
         Some(digits) => (-1, digits),
@@ -51,7 +51,7 @@ pub(super) fn signed_size(option: &str, text: &str) -> Result<i64, Failure> {
     Ok(sign * length)
 }
 
-/// The two values of a mixed load, `READS,WRITES`, or one for all.
+/// Splits the two values of a mixed load, `READS,WRITES`, or one for both.
 pub(super) fn by_way<'a>(
     option: &str,
     text: &'a str,
@@ -70,7 +70,7 @@ pub(super) fn by_way<'a>(
     }
 }
 
-/// `LOW-HIGH`: any multiple of the low end up to the high one.
+/// Parses `LOW-HIGH`: any multiple of LOW up to HIGH.
 pub(super) fn range(option: &str, text: &str) -> Result<Draw, Failure> {
     let expected = "LOW-HIGH, such as 4k-64k";
     let (low, high) = text.split_once('-').ok_or_else(|| unfit(option, text, expected))?;
@@ -82,7 +82,7 @@ pub(super) fn range(option: &str, text: &str) -> Result<Draw, Failure> {
     Ok(Draw::Range { low, high, step: low })
 }
 
-/// `SIZE/PERCENT:…`; a percentage that is left out is an equal part of the rest.
+/// Parses `SIZE/PERCENT:…`; a missing percentage is an equal part of the rest.
 pub(super) fn split(option: &str, text: &str) -> Result<Draw, Failure> {
     let expected = "SIZE/PERCENT:SIZE/PERCENT…, such as 4k/70:64k/30";
     let mut shares = Vec::new();
@@ -105,12 +105,12 @@ pub(super) fn split(option: &str, text: &str) -> Result<Draw, Failure> {
             &format!("{expected}, of 100 % in all; here are {given} %"),
         ));
     }
-    // A share of nothing is allowed in fio's language, and is nothing.
+    // fio permits shares of 0 percent; they are dropped.
     let shares = shares.into_iter().map(|(length, percent)| (length, percent.unwrap_or(each)));
     Ok(Draw::Split(shares.filter(|(_, percent)| *percent > 0.0).collect()))
 }
 
-/// `ACCESS/SIZE:…`, both in percent.
+/// Parses `ACCESS/SIZE:…`, both in percent.
 pub(super) fn zones(option: &str, text: &str) -> Result<Vec<Zone>, Failure> {
     let expected = "zoned:ACCESS/SIZE:ACCESS/SIZE…, both in percent, such as zoned:80/20:20/80";
     text.split(':')
@@ -125,16 +125,16 @@ pub(super) fn zones(option: &str, text: &str) -> Result<Vec<Zone>, Failure> {
         .collect()
 }
 
-/// Largest number of a CPU.
+/// CPU numbers are below this.
 const MOST_CPUS: u32 = 1024;
 
-/// `0-3,5`.
+/// Parses `0-3,5`.
 pub(super) fn cpus(option: &str, text: &str) -> Result<Vec<u32>, Failure> {
     let refused = || unfit(option, text, "numbers and ranges below 1024, such as 0-3,5");
     list::numbers(text, MOST_CPUS).ok_or_else(refused)
 }
 
-/// `for=5s,rate=50,read=70`: a length, then what is different, in percent.
+/// Parses `for=5s,rate=50,read=70`: a length, then changes in percent.
 pub(super) fn phase(option: &str, text: &str) -> Result<Phase, Failure> {
     let expected = "for=TIME[,rate=PERCENT][,read=PERCENT], such as for=5s,rate=0";
     let mut phase = Phase { ns: 0, rate_percent: 100.0, ..Phase::default() };

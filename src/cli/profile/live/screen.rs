@@ -20,7 +20,7 @@ use crate::cli::keys::before_panic;
 /// Full screen on stderr; keys are read from stdin.
 #[derive(Debug)]
 pub(super) struct Screen {
-    /// Never dropped: its destructor panics if the terminal is gone, and nothing else needs it.
+    /// Never dropped: its destructor panics if the terminal is gone, and is not needed.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Stderr>>>,
 }
 

@@ -1,5 +1,5 @@
-//! What is done before and after the jobs of a group: files are read into the page cache, and what
-//! was written is read back.
+//! Steps before and after the jobs of a group: reading files into the page cache, and reading back
+//! written data.
 
 use crate::cli::exit::{Failure, environment};
 use iosonde_engine::engine::waits::Wait;
@@ -9,7 +9,7 @@ use iosonde_model::plan::{
 use iosonde_model::record::run::Run;
 use iosonde_model::spec::fio::Asking;
 
-/// The plan that reads back what the jobs with `verify` have written; `None` without such jobs.
+/// Plan that reads back what jobs with `verify` wrote; `None` without such jobs.
 pub(super) fn verification(plan: &Plan, asking: &Asking, written: Option<&Run>) -> Option<Plan> {
     let verified = asking.verified();
     let mut jobs = Vec::new();
@@ -20,10 +20,10 @@ pub(super) fn verification(plan: &Plan, asking: &Asking, written: Option<&Run>) 
         let done = written.and_then(|run| run.jobs.get(index));
         let ops = done.map(|done| done.read.ops + done.write.ops);
         let stop = match (plan.stop_of(job), ops) {
-            // Half of what it does are trims.
+            // Half of its operations are trims.
             (Stop::AfterBytes(bytes), _) if job.rewrites => Stop::AfterBytes(bytes / 2),
             (Stop::AfterOps(ops), _) if job.rewrites => Stop::AfterOps(ops / 2),
-            // Time has ended it: it is read as far as it came, and no place more than once.
+            // Time ended the job: only the part that it reached is read, and each block once.
             (Stop::AfterNs(_) | Stop::AfterNsOrBytes(..), Some(ops)) => {
                 let files = job.targets.len().max(1) as u64;
                 let once = (job.region_bytes / job.block_bytes.max(1)).saturating_mul(files);

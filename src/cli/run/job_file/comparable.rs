@@ -1,4 +1,4 @@
-//! Whether what is to be compared was written by this program at all: other data is no damage.
+//! Refuses to verify data that this program did not write: such data is not damaged.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -11,24 +11,24 @@ use iosonde_model::content::{Filler, is_ours_or_zero, is_zero};
 use iosonde_model::plan::{EngineKind, Job};
 use iosonde_model::spec::fio::Asking;
 
-/// Blocks that are looked at, evenly spread, and their length, bytes.
+/// Number of sampled blocks, evenly spread, and their length, bytes.
 const SAMPLES: u64 = 64;
 const BLOCK_BYTES: u64 = 4096;
-/// The unit of which each has its own content, bytes.
+/// Unit with its own content, bytes.
 const SECTOR_BYTES: u64 = 512;
 
-/// What the blocks that were looked at hold.
+/// Content of the sampled blocks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Content {
-    /// Nothing but zeros, or some of what the job writes: the comparison decides.
+    /// Only zeros, or some data that the job writes: the comparison decides.
     Expected,
     /// Data of this program that the job does not write.
     OfAnotherSeed,
-    /// Data of others.
+    /// Data of other programs.
     Foreign,
 }
 
-/// Refuses to compare data that no run of these jobs has written.
+/// Refuses to compare data that no run of these jobs wrote.
 pub(super) fn check(groups: &[Ready], askings: &[Asking]) -> Result<(), Failure> {
     let is_written = |path: &str| askings.iter().any(|asking| asking.writes_to(path));
     let mut seen = BTreeSet::new();
@@ -36,7 +36,7 @@ pub(super) fn check(groups: &[Ready], askings: &[Asking]) -> Result<(), Failure>
         if !ready.plan.engine.kind.is_real() || ready.plan.engine.kind == EngineKind::IoUringCmd {
             continue;
         }
-        // A pattern may have been written by anyone.
+        // Any program may have written a pattern.
         let compares = |job: &&Job| {
             let is_read = job.compares() || asking.verifies_only();
             job.data.checked && job.data.pattern.is_empty() && is_read
@@ -73,7 +73,7 @@ fn refuse(path: &str, content: io::Result<Content>) -> Result<(), Failure> {
     Err(Failure::new(Exit::Inconclusive, message))
 }
 
-/// What the part of a target that a job reads holds.
+/// Content of the part of a target that a job reads.
 fn content(path: &str, job: &Job, filler: &Filler) -> io::Result<Content> {
     let file = File::open(path)?;
     let blocks = (job.region_bytes / BLOCK_BYTES).max(1);

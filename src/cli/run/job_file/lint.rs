@@ -1,5 +1,5 @@
-//! `--lint`: what would make the result of these jobs misleading, and what makes a result of fio
-//! so, without running anything.
+//! `--lint`: lists what would make the result of these jobs misleading, and what makes a result of
+//! fio misleading, without running anything.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use iosonde_model::spec::fio::JobFile;
 use iosonde_model::spec::fio::lint::{Around, lint as of_jobs};
 use iosonde_model::units::count;
 
-/// Operations that a percentile of 99.9 takes.
+/// Operations that a 99.9th percentile requires.
 const P999_OPS: u64 = 3_700;
-/// A result is read up to this length, bytes.
+/// Largest result that is read, bytes.
 const MAX_RESULT_BYTES: u64 = 64 << 20;
 
-/// The command line with its job files alone, and the results of fio that stand beside them.
+/// Separates the fio results on a command line from its job files.
 pub(super) fn apart(line: &FioLine) -> (FioLine, Vec<String>) {
     let mut line = line.clone();
     let is_result = |name: &String| Path::new(name).extension().is_some_and(|end| end == "json");
@@ -29,7 +29,7 @@ pub(super) fn apart(line: &FioLine) -> (FioLine, Vec<String>) {
     (line, results)
 }
 
-/// Lists what is found; exit code 3 if there is something.
+/// Lists the findings; exit code 3 if there are any.
 pub(super) fn lint(
     file: &JobFile,
     results: &[String],
@@ -57,10 +57,10 @@ pub(super) fn lint(
     Ok(output.end(if total == 0 { Exit::Done } else { Exit::Missed }))
 }
 
-/// What makes a JSON result of fio misleading.
+/// Findings in a JSON result of fio.
 fn of_result(name: &str) -> Result<Vec<String>, Failure> {
     let text = given::text(Path::new(name), MAX_RESULT_BYTES).or_wrong(shown(name))?;
-    // fio's notes may stand before its document.
+    // fio may print notes before its document.
     let begins = text.find('{').unwrap_or(0);
     let document: Value =
         serde_json::from_str(&text[begins..]).or_wrong(format!("`{name}`: no JSON"))?;
@@ -72,7 +72,7 @@ fn of_result(name: &str) -> Result<Vec<String>, Failure> {
         if let Some(code) = job["error"].as_i64().filter(|code| *code != 0) {
             say(format!("the job ended with error {code}"));
         }
-        // Little's law: what is in flight is what arrives times how long it stays.
+        // Little's law: mean queue depth is arrival rate times mean latency.
         let mut seen = 0.0;
         for way in ["read", "write", "trim"] {
             let of = &job[way];
@@ -95,7 +95,7 @@ fn of_result(name: &str) -> Result<Vec<String>, Failure> {
             let text = written.into_iter().find_map(Value::as_str);
             text.and_then(|text| text.parse().ok()).unwrap_or(1.0)
         };
-        // With group_reporting one entry stands for all copies of a job.
+        // With group_reporting one entry represents all copies of a job.
         let entries = jobs.iter().filter(|other| other["jobname"] == job["jobname"]).count();
         let asked = number("iodepth") * (number("numjobs") / entries as f64).max(1.0);
         if asked >= 2.0 && seen > 0.0 && seen < asked / 2.0 {

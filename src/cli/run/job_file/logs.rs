@@ -1,4 +1,4 @@
-//! The logs that jobs ask for: `write_bw_log` and its like, in the files that fio would write.
+//! Logs that jobs request, such as `write_bw_log`, in the files that fio would write.
 
 use std::path::{Path, PathBuf};
 
@@ -17,11 +17,11 @@ use iosonde_report::fio::log::{self, Kind, Style};
 /// Intervals are multiples of this, ms.
 const FINEST_MS: u64 = 100;
 
-/// What a file is about.
+/// Content of a log file.
 #[derive(Clone, Copy, Debug)]
 enum Of {
     Series(Kind),
-    /// Of this direction alone.
+    /// Bandwidth of this direction only.
     Bandwidth(&'static str),
     Histograms {
         coarseness: u32,
@@ -36,7 +36,7 @@ struct LogFile {
     of: Of,
     width_ns: u64,
     style: Style,
-    /// The run, and the jobs in it.
+    /// Index of the group, and indices of its jobs.
     group: usize,
     jobs: Vec<usize>,
 }
@@ -46,7 +46,7 @@ struct LogFile {
 pub(super) struct Logs(Vec<LogFile>);
 
 impl Logs {
-    /// The files that these groups ask for.
+    /// Log files of these groups; checks that each can be written.
     pub(super) fn new(
         askings: &[Asking],
         plans: &[&Plan],
@@ -60,7 +60,7 @@ impl Logs {
                 let jobs: Vec<usize> = (0..plan.jobs.len()).filter(plays).collect();
                 add(&mut files, request, group, before, &jobs);
             }
-            // fio numbers the jobs of a command, not those of a group.
+            // fio numbers the jobs of a command, not of a group.
             before += plan.jobs.len();
         }
         if line.bandwidth_log {
@@ -91,7 +91,7 @@ impl Logs {
         Ok(Logs(files))
     }
 
-    /// Width of the histograms' intervals that a group's logs need, ns.
+    /// Adapts the histogram intervals of a plan to the logs of its group.
     pub(super) fn fit(&self, plan: &mut Plan, group: usize) {
         let is_timed = |file: &&LogFile| !matches!(file.of, Of::Operations);
         let files = self.0.iter().filter(|file| file.group == group).filter(is_timed);
@@ -105,7 +105,7 @@ impl Logs {
         }
     }
 
-    /// Writes every file whose run was done; `false` if one could not be written.
+    /// Writes the files of all groups that ran; `false` if one could not be written.
     pub(super) fn write(&self, runs: &[(usize, &Run)]) -> bool {
         let mut all = true;
         for file in &self.0 {
@@ -135,7 +135,7 @@ impl Logs {
     }
 }
 
-/// Says where a log lacks the last operations of a job.
+/// Notes that a log lacks the last operations of a job.
 fn note_cut(path: &Path, jobs: &[&JobRun]) {
     if jobs.iter().any(|job| iolog::is_cut(job)) {
         note(&format!(
@@ -146,7 +146,7 @@ fn note_cut(path: &Path, jobs: &[&JobRun]) {
     }
 }
 
-/// The files of one request.
+/// Adds the files of a request.
 fn add(
     files: &mut Vec<LogFile>,
     request: &LogRequest,
@@ -183,7 +183,7 @@ fn add(
     for (number, jobs) in numbered {
         for (of, word) in kinds {
             let path = PathBuf::from(format!("{}_{word}{number}.log", request.prefix));
-            // Without a number of their own the jobs of a group are in one file.
+            // Without a number per job, all jobs share a file.
             if let Some(file) = files.iter_mut().find(|file| file.path == path && !request.per_job)
             {
                 file.jobs.extend(&jobs);
@@ -194,7 +194,7 @@ fn add(
     }
 }
 
-/// The width that a log can have, ms, which is said where it is not the one requested.
+/// Supported width of a log, ms; notes a difference from the requested one.
 fn width_ms(request: &LogRequest) -> u64 {
     let LogRequest { place, option, .. } = request;
     let Some(ms) = request.width_ms else {

@@ -1,4 +1,4 @@
-//! What this program does with fio's options and engines, as `--cmdhelp` and `--enghelp` print it.
+//! Prints how this program treats fio's options and engines (`--cmdhelp`, `--enghelp`).
 
 use super::super::fio_line::Instead;
 use crate::cli::exit::{Exit, Failure, wrong};
@@ -7,7 +7,7 @@ use iosonde_model::spec::EngineKind;
 use iosonde_model::spec::fio::command::canonical;
 use iosonde_model::spec::fio::table;
 
-/// The text that is printed instead of a run, if any.
+/// Text to print instead of a run, if any.
 pub(super) fn text(instead: &Instead) -> Result<Option<String>, Failure> {
     match instead {
         Instead::Options(name) if name == "all" => {
@@ -29,7 +29,7 @@ pub(super) fn text(instead: &Instead) -> Result<Option<String>, Failure> {
     }
 }
 
-/// Prints it.
+/// Prints the text.
 pub(super) fn print(text: &str) -> Exit {
     let mut output = Output::new(OutputFormat::Normal);
     output.text(text);

@@ -1,4 +1,4 @@
-//! The targets of the groups of a job file: opened, or made, and kept for later groups.
+//! Opens or creates the targets of a job file's groups, and keeps them for later groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,15 +16,15 @@ use iosonde_model::record::export::directory_of;
 use iosonde_model::spec::fio::{Asking, TargetRequest};
 use iosonde_model::units::bytes;
 
-/// Files that a group writes, or that stand in for named ones that do not exist: kept from group to
-/// group, so that one can read what another has written.
+/// Open files that a group writes, or that were created because they did not exist. They stay open
+/// over all groups, so that one can read what another wrote.
 pub(super) struct Shelf {
-    /// What all groups together need of each path, bytes.
+    /// Largest size that any group needs of each path, bytes.
     needed: BTreeMap<String, Option<u64>>,
     /// Paths that a group writes.
     written: BTreeSet<String>,
     kept: BTreeMap<String, Held>,
-    /// Names of files that were made, which go again unless the run begins, and what is said then.
+    /// Created files, removed unless the run begins, each with the note printed then.
     made: Vec<(Fresh, String)>,
 }
 
@@ -42,15 +42,15 @@ impl Shelf {
         Shelf { needed, written, kept: BTreeMap::new(), made: Vec::new() }
     }
 
-    /// Whether any group writes it, or it has to be lengthened: it is then opened for writing from
-    /// the start, for a descriptor of our own would later count as use by others.
+    /// Whether a path is opened for writing from the start, because a group writes it or it must be
+    /// lengthened: another descriptor of ours would later count as use by others.
     fn is_written(&self, path: &str, readonly: bool) -> bool {
         let needed = self.needed.get(path).copied().flatten().unwrap_or(0);
         let is_short = || Path::new(path).metadata().is_ok_and(|facts| facts.len() < needed);
         self.written.contains(path) || (!readonly && Path::new(path).is_file() && is_short())
     }
 
-    /// The run begins: files that were made for it stay.
+    /// Keeps the created files when the run begins.
     pub(super) fn keep(&mut self) {
         for (fresh, said) in self.made.drain(..) {
             fresh.keep();
@@ -58,16 +58,16 @@ impl Shelf {
         }
     }
 
-    /// What has to be saved of the devices that are written.
+    /// Saved content of the devices that are written.
     pub(super) fn undo(&self) -> Vec<Arc<Saved>> {
         self.kept.values().flat_map(|held| held.undo.clone()).collect()
     }
 }
 
-/// The targets of a group, open.
+/// Open targets of a group.
 pub(super) struct Opened {
     pub(super) held: Vec<Held>,
-    /// Those that were made just now and have to be laid out.
+    /// Indices of the created or lengthened targets, which must be laid out.
     pub(super) fresh: Vec<u16>,
     pub(super) targets: Vec<Target>,
 }
@@ -142,8 +142,7 @@ pub(super) fn opened(
     Ok(opened)
 }
 
-/// A file that is shorter than what the jobs use of it: lengthened, as by fio, if it may be
-/// written.
+/// Lengthens a file that is shorter than its jobs require, as fio does, if it may be written.
 fn longer(
     beside: &Beside<'_>,
     requested: &TargetRequest,
@@ -176,15 +175,15 @@ fn longer(
     Ok(held)
 }
 
-/// A failure that says where in the job file it comes from.
+/// Adds the place in the job file to a failure.
 pub(super) fn at(place: &iosonde_model::spec::fio::Place, failure: &Failure) -> Failure {
     let mut failure = failure.clone();
     failure.message = format!("{place} {}", failure.message);
     failure
 }
 
-/// A file that does not exist: made exclusively under its name, which stays, or without one where
-/// it is unlinked after the run.
+/// Creates a missing file exclusively: under its name, which stays, or unnamed if it is to be
+/// unlinked after the run.
 fn made(
     beside: &Beside<'_>,
     requested: &TargetRequest,

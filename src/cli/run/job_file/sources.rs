@@ -1,4 +1,4 @@
-//! Where jobs are read from: the command line, job files with what they include, standard input.
+//! Reads jobs from the command line, job files with their includes, and standard input.
 
 use std::io::Read;
 use std::path::Path;
@@ -10,7 +10,7 @@ use iosonde_model::record::given;
 use iosonde_model::spec::fio::lex::Section;
 use iosonde_model::spec::fio::{JobFile, Outside, lex};
 
-/// The sections of the command line, and those of each file.
+/// Sections of the command line, and of each file.
 pub(super) fn read(
     line: &FioLine,
     place: &Place,
@@ -31,7 +31,7 @@ pub(super) fn iologs(file: &mut JobFile) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A job file with its includes and the environment.
+/// Sections of a job file, with its includes and the environment.
 fn sections(shown: &str, place: &Place) -> Result<Vec<Section>, Failure> {
     let path = Path::new(shown);
     let text = if shown == "-" { standard_input() } else { text_of(path) };
@@ -49,7 +49,7 @@ fn sections(shown: &str, place: &Place) -> Result<Vec<Section>, Failure> {
     lex::sections(&text, shown, &mut outside).map_err(wrong)
 }
 
-/// The text of a file that is not too long for one.
+/// Text of a file, up to the size limit.
 fn text_of(path: &Path) -> Result<String, String> {
     given::text(path, lex::MAX_BYTES as u64).map_err(|error| error.to_string())
 }
@@ -61,7 +61,7 @@ fn standard_input() -> Result<String, String> {
     read.map(|_| text).map_err(|error| error.to_string())
 }
 
-/// An included file, which must lie in the job file's directory even behind symbolic links.
+/// Text of an included file, which must lie in the job file's directory even behind symbolic links.
 fn within(folder: &Path, name: &str) -> Result<String, String> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let home = folder.canonicalize().map_err(|error| error.to_string())?;
