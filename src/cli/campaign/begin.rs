@@ -63,8 +63,7 @@ impl Begin {
         Ok(Begin { devices, sizes, files })
     }
 
-    /// Checks that a device exists, has the serial number in the file and is the same as at the
-    /// begin.
+    /// Checks that a device exists, has the given serial number and was not replaced.
     ///
     /// # Errors
     /// If not.
@@ -82,7 +81,7 @@ impl Begin {
         }
     }
 
-    /// Checks that the files of an experiment are unchanged since the begin.
+    /// Checks that the files of an experiment are unchanged since the campaign began.
     ///
     /// # Errors
     /// If one has changed.
@@ -122,7 +121,7 @@ fn sum_of(texts: &[String]) -> String {
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Reads the begin of the campaign in this folder; `None` if an older program did not store it.
+/// Reads the state when the campaign began; `None` if an older program did not store it.
 ///
 /// # Errors
 /// If the file is damaged.
@@ -153,7 +152,7 @@ fn resized(before_bytes: u64, now_bytes: u64) -> Option<String> {
     (before_bytes != now_bytes).then_some(words)
 }
 
-/// How a device differs from the one at the begin, if it does.
+/// How a device differs from its state when the campaign began, if it does.
 fn differs(before: Option<&Known>, now: Option<&Known>) -> Option<String> {
     match (before, now) {
         (None, None) => None,

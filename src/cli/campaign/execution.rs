@@ -90,7 +90,7 @@ fn devices_present(campaign: &Campaign) {
 /// State shared by all devices.
 struct Shared<'a> {
     campaign: &'a Campaign,
-    /// State at the begin, if recorded.
+    /// State when it began, if recorded.
     begin: Option<Begin>,
     output: &'a Path,
     place: &'a Place,

@@ -1,4 +1,4 @@
-//! The points of a campaign as fio job files, one for each.
+//! Exports the points of a campaign as fio job files, one per point.
 
 use serde_json::json;
 

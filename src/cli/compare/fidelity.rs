@@ -1,4 +1,4 @@
-//! How closely a replay matches the recording.
+//! Compares a replay with the recorded profile.
 
 use std::fs;
 use std::path::Path;

@@ -16,7 +16,6 @@ use iosonde_model::plan::{Plan, Setting, Stop};
 
 /// A cell of a stage.
 pub(in crate::cli) struct PlannedPoint {
-    /// Its stage.
     pub stage: String,
     /// Its levels.
     pub name: String,

@@ -1,4 +1,4 @@
-//! The target of an experiment: opened, or created.
+//! Opens or creates the target of an experiment.
 
 use std::path::Path;
 

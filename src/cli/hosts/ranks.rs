@@ -109,7 +109,6 @@ fn wrong(error: serde_json::Error) -> Failure {
     environment(format!("what the ranks say to each other cannot be understood: {error}"))
 }
 
-/// All ranks.
 struct Ranks<'a> {
     world: &'a SimpleCommunicator,
     own: usize,

@@ -1,4 +1,4 @@
-//! The profile as a workload file, if requested.
+//! Writes the profile as a workload file, if requested.
 
 use std::path::{Path, PathBuf};
 

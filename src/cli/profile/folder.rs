@@ -16,7 +16,6 @@ use iosonde_report::profile_json::profile_json;
 const TEXT: &str = "report.txt";
 const JSON: &str = "report.json";
 
-/// An open folder.
 pub(super) struct Folder {
     keeper: Keeper,
     /// Directory that contains the result folder.

@@ -75,18 +75,15 @@ pub(in crate::cli) fn observations(
 
 /// Content of a record.
 pub(in crate::cli) enum Read<'a> {
-    /// A run.
     Run {
         /// Name of the machine, if known.
         machine: Option<String>,
-        /// The run.
         run: Box<Run>,
         /// Cell of an experiment; empty for other runs.
         cell: String,
         /// The machine, if the folder describes it.
         host: Option<&'a HostFacts>,
     },
-    /// A baseline.
     Baseline(Baseline),
 }
 

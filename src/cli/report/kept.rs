@@ -37,7 +37,6 @@ pub(super) fn clock_warning(started_unix_ns: u64) -> Option<String> {
     })
 }
 
-/// An iosonde result.
 pub(super) struct Kept {
     /// The folder, or the file of a single record.
     pub path: PathBuf,

@@ -24,9 +24,7 @@ use iosonde_report::report::{DataSet, Report, Warning};
 use iosonde_report::report_json::report_json;
 use iosonde_report::wrapped;
 
-/// The rendered report.
 pub(super) enum Rendered {
-    /// One text.
     Text(String),
     /// Tables by file name.
     Tables(Vec<(String, String)>),

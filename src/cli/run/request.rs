@@ -159,8 +159,7 @@ impl Request {
         if let Extent::Bytes(offset_bytes) = self.offset { offset_bytes } else { 0 }
     }
 
-    /// First byte and end of the region on a target of this size; `u64::MAX` for a target without a
-    /// size.
+    /// First byte and end of the region on a target of this size (`u64::MAX` if it has none).
     pub(super) fn region(&self, available: u64) -> Result<(u64, u64), Failure> {
         let grain_bytes = self.workload.block_size.max(GRAIN_BYTES);
         let length = |extent| match extent {

@@ -1,4 +1,4 @@
-//! `verify check`: reads back what an earlier run wrote.
+//! `verify check`: reads back the data of an earlier run.
 
 use std::path::{Path, PathBuf};
 

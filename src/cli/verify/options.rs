@@ -154,8 +154,7 @@ pub(super) struct ResultArgs {
     pub(super) results: Option<PathBuf>,
 }
 
-/// Hides the options for writing from the help of `check`: the ledger or the witness log determines
-/// them.
+/// Hides the options for writing from the help of `check`: its ledger or witness log sets them.
 pub(super) fn of_check(check: clap::Command) -> clap::Command {
     let others = RegionArgs::augment_args(clap::Command::default());
     let others = ConsentArgs::augment_args(OpArgs::augment_args(others));

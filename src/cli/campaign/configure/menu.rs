@@ -16,7 +16,7 @@ pub(super) fn knows(key: Key) -> bool {
     moves || matches!(key, Key::Enter | Key::Esc | Key::Backspace | Key::Char(_))
 }
 
-/// What the caller does after a key.
+/// Action of the caller after a key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Next {
     Stay,

@@ -4,14 +4,12 @@ use super::document::{Document, Place};
 use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::{Needs, Purge};
 
-/// What a row takes.
+/// Kind of value of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Kind {
     /// Nothing: a heading.
     Heading,
-    /// Any text.
     Text,
-    /// A number.
     Number,
     /// On or off.
     Toggle,
@@ -19,7 +17,6 @@ pub(super) enum Kind {
     Choice(Vec<&'static str>),
     /// An experiment that can be added or removed.
     Experiment(String),
-    /// Adds a device.
     AddDevice,
     /// Adds an experiment from a file.
     AddExperiment,

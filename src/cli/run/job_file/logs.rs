@@ -29,7 +29,6 @@ enum Of {
     Operations,
 }
 
-/// One file of a log.
 #[derive(Debug)]
 struct LogFile {
     path: PathBuf,
