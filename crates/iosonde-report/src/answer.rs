@@ -1,4 +1,4 @@
-//! The first three lines of a report: what came out, how far to trust it, what to do next.
+//! The first three lines of a report: the result, the confidence in it, the next action.
 
 mod campaign;
 mod comparison;
@@ -22,20 +22,20 @@ use super::wrap::{hanging, width};
 
 pub use campaign::CampaignAnswer;
 
-/// What stands first.
+/// The first three lines of a report.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct Answer {
-    /// What came out, against something where there is something.
+    /// The result, compared with a reference if there is one.
     pub result: String,
-    /// How far to trust it, and why not further.
+    /// Confidence in the result, with the reason if it is not high.
     pub confidence: String,
     /// One command or action.
     pub next: String,
 }
 
 impl Answer {
-    /// The answer of `run` and `check`, with whether all that was planned was measured. `earlier`
-    /// compares with earlier results of the same target.
+    /// The answer of `run` and `check`. `complete`: all that was planned was measured. `earlier`:
+    /// the comparison with earlier results of the same target.
     pub fn of_runs(
         rows: &[(&Run, &Assessment)],
         complete: bool,
@@ -67,14 +67,14 @@ impl Answer {
             (kind, _) => {
                 let has_missed = rows.iter().any(|(_, row)| row.missed_goal().is_some());
                 let health = match kind {
-                    // What stands for the figures says it.
+                    // The words for the figures report an unsteady run.
                     Kind::NoFaultSeen if rows.iter().any(|(_, row)| row.is_unsteady()) => {
                         String::new()
                     }
                     Kind::NoFaultSeen if !complete && !has_missed => {
                         "no fault seen in what was measured; ".into()
                     }
-                    // The next line says why not high.
+                    // The confidence line gives the reason.
                     Kind::NoFaultSeen if verdict.confidence != Confidence::High && !has_missed => {
                         String::new()
                     }
@@ -98,7 +98,7 @@ impl Answer {
         Answer { result, confidence, next: next(rows, complete, verdict) }
     }
 
-    /// One row of several, in a line.
+    /// One line for one row of several.
     pub fn row(run: &Run, row: &Assessment) -> String {
         let words = verdict(std::slice::from_ref(row)).words;
         let figures = match row.consistency.valid() && row.figures.all.total.ops > 0 {
@@ -115,14 +115,14 @@ impl Answer {
         vec![self.result.clone(), format!("Confidence: {confidence}."), next]
     }
 
-    /// Three lines of a screen of so many columns, and below them what these have no space for.
+    /// Three lines for a screen of `screen` columns, followed by the words that do not fit.
     pub fn text(&self, screen: usize) -> String {
         let (result, confidence, next) = (&self.result, &self.confidence, &self.next);
         lines([("Result", result), ("Confidence", confidence), ("Next", next)], screen)
     }
 }
 
-/// A line for each, and below them what these have no space for.
+/// One line per entry, followed by the words that do not fit.
 fn lines(lines: [(&str, &String); 3], screen: usize) -> String {
     let (mut first, mut rest) = (String::new(), String::new());
     for (name, words) in lines {
@@ -136,11 +136,11 @@ fn lines(lines: [(&str, &String); 3], screen: usize) -> String {
     format!("{first}{rest}\n")
 }
 
-/// Columns before the words of the first three lines.
+/// Columns of the name before the words of each line.
 const HEAD: usize = 13;
 
-/// Words of a line of so many columns, and those that are left: divided behind a clause where that
-/// leaves at least half a line, and not within a command.
+/// The words that fit into `columns`, and the rest. Divides after a clause that fills at least half
+/// the line, else at a space, and never within a command.
 fn divided(words: &str, columns: usize) -> (String, &str) {
     if width(words) <= columns {
         return (words.to_owned(), "");
@@ -157,7 +157,7 @@ fn divided(words: &str, columns: usize) -> (String, &str) {
     at.map_or((words.to_owned(), ""), |at| (format!("{} …", &words[..at]), &words[at + 1..]))
 }
 
-/// A limit of the rate for which the evidence has this strength at least.
+/// The first finding of a rate limit whose evidence has at least the strength `least`.
 fn limit(verdict: &Verdict, least: Strength) -> Option<&ReportedFinding> {
     verdict.findings.iter().find(|reported| {
         let finding = &reported.finding;
@@ -165,13 +165,13 @@ fn limit(verdict: &Verdict, least: Strength) -> Option<&ReportedFinding> {
     })
 }
 
-/// What helps most: a whole measurement, then against the limit that is proven, then against the
-/// most severe finding, else the next question.
+/// The most useful action: complete the measurement, else act on the proven limit, else on the most
+/// severe finding, else ask the next question.
 fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> String {
     let is_interrupted =
         |(run, _): &(&Run, &Assessment)| matches!(run.outcome, Outcome::Interrupted { .. });
     let is_whole = rows.iter().all(|(_, row)| row.complete);
-    // Rows that are whole, and not all of them: something ended it between two.
+    // All rows are complete but some are missing: the series ended between two runs.
     let ended_between = !complete && is_whole;
     if verdict.kind != Kind::Failing && (rows.iter().any(is_interrupted) || ended_between) {
         return "Repeat it without an interruption".to_owned();
@@ -221,8 +221,8 @@ fn next(rows: &[(&Run, &Assessment)], complete: bool, verdict: &Verdict) -> Stri
     })
 }
 
-/// What came of a goal: the first that was missed, or the depth at which the latency target of a
-/// single run is met. Whether a run is steady stands for its figures.
+/// Result of a goal: the first one that was missed, or the depth at which a single run meets its
+/// latency target. Unsteady runs are skipped; the words for their figures report them.
 fn goal(rows: &[(&Run, &Assessment)]) -> Option<String> {
     let ended = rows.iter().filter(|(_, row)| !row.is_unsteady());
     let missed = ended.clone().find_map(|(_, row)| row.missed_goal());
@@ -248,7 +248,7 @@ fn figures_of_one(row: &Assessment) -> String {
     format!("{rates}{without}, {rate}{}", median_and_p99(&all.total.latency))
 }
 
-/// ` (4,000 IOPS without stalls)`, where some were found and nothing made up for what they delayed.
+/// ` (4,000 IOPS without stalls)`, if a closed loop had stalls; an open loop catches up.
 fn without_stalls(row: &Assessment) -> String {
     let is_closed = row.figures.arrivals.is_none();
     let is_found = row.findings.iter().any(|finding| finding.code == "stall");
@@ -260,8 +260,8 @@ fn without_stalls(row: &Assessment) -> String {
     }
 }
 
-/// `; p50 1.20 ms, p99 3.40 ms`, as far as they are known: of a wide interval its ends, such as
-/// `p99 300 us to 5.00 ms`.
+/// `; p50 1.20 ms, p99 3.40 ms`, as far as known. A wide interval is given by its ends, as in `p99
+/// 300 us to 5.00 ms`.
 fn median_and_p99(latency: &LatencyFigures) -> String {
     let words = |ns: u64| duration::latency(ns as f64);
     let known = [(0.5, "p50"), (0.99, "p99")].map(|(quantile, name)| {

@@ -1,4 +1,4 @@
-//! A result as one picture of 1200 x 630 pixels, to be pasted into a ticket or a forum.
+//! A result as one picture of 1200 x 630 pixels, for a ticket or a forum.
 
 use super::answer::Answer;
 use super::chart::{escaped, shortened, wrapped};
@@ -10,10 +10,10 @@ const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 630;
 /// Left edge of all text.
 const LEFT: u32 = 60;
-/// Room for a line of text.
+/// Width of a line of text.
 const ROOM: f64 = (WIDTH - 2 * LEFT) as f64;
 
-/// Title, device, date, the three lines of the answer, and the command.
+/// The picture as SVG: title, device, date, the three lines of the answer, and the command.
 pub fn card(report: &Report) -> String {
     let answer = Answer::of_report(report, None);
     let (result, confidence, next) = split(report, answer);
@@ -40,7 +40,7 @@ pub fn card(report: &Report) -> String {
     )
 }
 
-/// Red for a failure and for low confidence, green only for what is trusted and has not failed.
+/// Red for a failure or low confidence; green only for high confidence without a failure.
 fn color(exit_code: u8, confidence: &str) -> &'static str {
     let confidence = confidence.split([':', ',', ' ']).next().unwrap_or_default();
     match (exit_code, confidence) {
@@ -50,7 +50,7 @@ fn color(exit_code: u8, confidence: &str) -> &'static str {
     }
 }
 
-/// The answer of a run says confidence and next itself.
+/// Result, confidence and next action. The answer of a run already contains the last two.
 fn split(report: &Report, answer: Answer) -> (String, String, String) {
     let find = |head: &str| report.answer.iter().find_map(|line| line.strip_prefix(head));
     match (find("Confidence: "), find("Next: "), report.answer.first()) {
@@ -61,7 +61,7 @@ fn split(report: &Report, answer: Answer) -> (String, String, String) {
     }
 }
 
-/// The device and its machine, in the words of the environment.
+/// The device and its machine, as the environment lists them.
 fn device(report: &Report) -> String {
     let wanted = ["device", "target", "file system", "kernel", "cpu", "processor"];
     let known = report.environment.iter().filter(|(name, _)| {
@@ -78,7 +78,7 @@ struct Page {
 }
 
 impl Page {
-    /// Words in at most so many lines; what does not fit ends in an ellipsis.
+    /// Writes `words` in at most `most` lines; an ellipsis marks what does not fit.
     fn words(&mut self, words: &str, size: f64, color: &str, is_bold: bool, most: usize) {
         let words = clean(words);
         let lines = wrapped(&words, size, is_bold, ROOM);
@@ -114,7 +114,7 @@ mod tests {
         report.title = "check on /dev/nvme0n1, WWWWWWW WWWWWWW WWWWWWW WWWWWWW WWWWWWW".into();
         let svg = card(&report);
         assert!(svg.contains("Confidence: "), "{svg}");
-        // Two lines: forty of the widest letters do not fit one.
+        // Two lines: forty of the widest letters do not fit into one.
         assert_eq!(svg.matches("font-size=\"46\"").count(), 2, "{svg}");
         let image = png(&svg, 1.0).unwrap();
         assert_eq!(&image[1..4], b"PNG");
@@ -122,7 +122,7 @@ mod tests {
             [&image[16..20], &image[20..24]],
             [&1200u32.to_be_bytes(), &630u32.to_be_bytes()]
         );
-        // A command may end in the directory at hand.
+        // A command may end in the current directory.
         report.answer = vec!["No fault seen.".into(), "Confidence: high.".into()];
         report.answer.push("Next: Find its limits: iosonde experiment run study .".into());
         let svg = card(&report);

@@ -1,23 +1,23 @@
-//! The first three lines of a campaign: what is done, whether that is all, what to do next. How far
-//! its figures can be trusted is said by each experiment.
+//! The first three lines of a campaign: the result, its completeness, the next action. Each
+//! experiment reports the confidence in its own figures.
 
 use serde::Serialize;
 
 use super::lines;
 
-/// What stands first.
+/// The first three lines of a campaign.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct CampaignAnswer {
-    /// What is done.
+    /// The steps that are done.
     pub result: String,
-    /// `yes` or `no`, and what of it is not as it should be.
+    /// `yes` or `no`, with what is missing or failed.
     pub complete: String,
     /// One command or action.
     pub next: String,
 }
 
 impl CampaignAnswer {
-    /// Three lines of a screen of so many columns, and below them what these have no space for.
+    /// Three lines for a screen of `screen` columns, followed by the words that do not fit.
     pub fn text(&self, screen: usize) -> String {
         let (result, complete, next) = (&self.result, &self.complete, &self.next);
         lines([("Result", result), ("Complete", complete), ("Next", next)], screen)

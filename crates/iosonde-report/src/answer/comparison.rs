@@ -6,7 +6,7 @@ use iosonde_analysis::comparison::gate::Outcome;
 use iosonde_analysis::comparison::{Comparison, Row, Verdict};
 use iosonde_analysis::fidelity::Fidelity;
 
-/// Metrics that are named in one line.
+/// Most metrics that one line names.
 const NAMED: usize = 3;
 
 impl Answer {
@@ -57,7 +57,7 @@ impl Answer {
             true => "no metric could be compared".to_owned(),
             false => parts.join("; "),
         };
-        // A side of several rows has one run of each.
+        // With several rows, a side has one run per row.
         let fewest = |side: usize| rows.iter().map(|(_, row)| row.contrast.runs[side]).min();
         let [a, b] = [0, 1].map(|side| fewest(side).unwrap_or(compared.sides[side].runs));
         let confidence = match compared.warnings.first() {

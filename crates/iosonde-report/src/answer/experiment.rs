@@ -8,12 +8,12 @@ use iosonde_analysis::experiment::{NONE_USABLE, TOO_FEW, UNDECIDED};
 /// The next action of a result without a problem, on a terminal and on the page itself.
 const OPEN_PAGE: &str = "Open report.html of the result: every point with its figure.";
 const ON_PAGE: &str = "Each point is below, with its figure.";
-/// Sentences of the result.
+/// Most sentences of the result.
 const SENTENCES: usize = 2;
 
 impl Answer {
-    /// The first sentences of the answer, the gravest warning, and what helps against it. `folder`
-    /// is where an interrupted experiment can be gone on with.
+    /// The first sentences of the answer, the most severe warning, and the action against it.
+    /// `folder` is the folder in which an interrupted experiment can be resumed.
     pub fn of_report(report: &Report, folder: Option<&str>) -> Answer {
         let result = match report.answer.as_slice() {
             [] => "no question was answered; the points are below".to_owned(),
@@ -70,7 +70,7 @@ impl Answer {
     }
 }
 
-/// What a warning is about, in as few words as there are; its sentence stands further down.
+/// The subject of a warning in few words; the full sentence follows further down.
 fn reason(warning: &Warning) -> &str {
     if warning.subject.is_empty() { &warning.words } else { &warning.subject }
 }

@@ -8,7 +8,7 @@ use iosonde_model::units::{bytes, count};
 use super::{Answer, median_and_p99};
 use crate::hosts_report::HostsResult;
 
-/// Commands whose results stay those of each host.
+/// Commands whose results are not combined over the hosts.
 const MEASURES_NOTHING: [&str; 2] = ["doctor", "verify"];
 
 /// The first three lines.
@@ -48,7 +48,7 @@ pub fn hosts_answer(report: HostsResult<'_>) -> Answer {
     Answer { result, confidence: confidence(report), next: next(report) }
 }
 
-/// How the hosts ended, the gravest first.
+/// How the hosts ended, the most severe first.
 fn answer_of_ends(record: &HostsRun) -> Answer {
     let word = |end: &HostEnd| match (record.verb.as_str(), end) {
         ("verify", HostEnd::Exited { code: 0 }) => "PASS".to_owned(),
@@ -72,7 +72,7 @@ fn answer_of_ends(record: &HostsRun) -> Answer {
         false => format!("{word} on {}", names.join(", ")),
     };
     let all: Vec<String> = ends.iter().map(named).collect();
-    // A verdict against the storage is a result.
+    // A verdict against the storage is a result too.
     let has_result =
         |end: &HostEnd| end.is_done() || matches!(end, HostEnd::Exited { code: 4 | 6 });
     let is_whole = record.hosts.iter().all(|host| has_result(&host.end));
@@ -90,7 +90,7 @@ fn answer_of_ends(record: &HostsRun) -> Answer {
     }
 }
 
-/// Their number with its noun.
+/// The number of hosts with its noun.
 pub(crate) fn many(hosts: usize) -> String {
     if hosts == 1 { "1 host".into() } else { format!("{hosts} hosts") }
 }
@@ -151,7 +151,7 @@ fn confidence(report: HostsResult<'_>) -> String {
     if report.loads.iter().any(|load| load.server.is_some_and(|server| server.is_cached)) {
         why.push("most reads did not reach the server's disks".to_owned());
     }
-    // The same reason on several hosts is one.
+    // A reason shared by several hosts is listed once.
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (_, host) in report.rows() {
         let own = verdict(std::slice::from_ref(&host.row));

@@ -8,15 +8,15 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Ended, Method, Op};
 use iosonde_model::units::{bytes, count, duration};
 
-/// Requests below which figures say little of the rest.
+/// Fewer requests than this do not represent the program.
 const FEW: u64 = 30;
-/// Share of the time below which waits for storage are not what the program's time goes to.
+/// If waits for storage take a smaller share of the time, the program is not limited by storage.
 const SLIGHT: f64 = 0.05;
-/// Share of the time on a CPU, or ready for one, above which they are.
+/// With a larger share of the time on a CPU or in its run queue, the program is limited by CPUs.
 const MOSTLY: f64 = 0.8;
 
 impl Answer {
-    /// What the program does to storage, by its weightiest finding.
+    /// What the program does to storage, with its most severe finding.
     pub fn of_profile(run: &ProfileRun, figures: &Figures) -> Answer {
         let load = match &figures.program {
             Some(side) if side.requests() > 0 => load(side),
@@ -37,7 +37,7 @@ impl Answer {
         let is_short = (1..FEW).contains(&requests);
         let is_idle = figures.program.as_ref().is_some_and(|side| side.requests() == 0);
         let is_of_cpus = is_of_cpus(run, figures);
-        // What is only information is of no concern where storage takes hardly any time.
+        // Findings of mere information do not matter to a program that hardly waits for storage.
         let says =
             |of: &&Finding| of.severity > Severity::Fact || (!of.subject.is_empty() && !is_of_cpus);
         let finding = figures.findings.iter().find(says);
@@ -89,8 +89,8 @@ impl Answer {
     }
 }
 
-/// Whether the time of a program goes to its CPUs. That few waits were seen does not tell: a limit
-/// that holds asynchronous I/O, or the commit for a write that must be durable, is not among them.
+/// Whether CPUs limit the program. Few observed waits do not prove it: waits in asynchronous I/O or
+/// for a durable commit are not counted as waits.
 fn is_of_cpus(run: &ProfileRun, figures: &Figures) -> bool {
     let Some(side) = figures.program.as_ref().filter(|_| run.unwatched.is_none()) else {
         return false;
@@ -100,7 +100,7 @@ fn is_of_cpus(run: &ProfileRun, figures: &Figures) -> bool {
     let (Some(busy), Some(blocked)) = (busy, figures.machine.program_io_delay) else {
         return false;
     };
-    // Of the time that it ran, also where its pages were written later.
+    // Relative to the run time of the program; its pages may be written after its end.
     let in_flight = busy * side.window_ns as f64 / figures.window_ns.max(1) as f64;
     let waits = in_flight + blocked + figures.waits.in_syncs.unwrap_or_default();
     let runs = figures.waits.on_cpu.unwrap_or_default();
@@ -108,13 +108,13 @@ fn is_of_cpus(run: &ProfileRun, figures: &Figures) -> bool {
     waits < SLIGHT && runs + ready > MOSTLY
 }
 
-/// Whether none of its writes reached a traced disk.
+/// Whether no write of the program reached a traced disk.
 fn are_writes_unseen(figures: &Figures) -> bool {
     let mut findings = figures.findings.iter();
     findings.any(|finding| finding.code == "dirty_left" && finding.subject.is_empty())
 }
 
-/// What helps where no request, or no write, reached a traced disk.
+/// Next action if no request, or no write, reached a traced disk.
 fn idle(run: &ProfileRun, figures: &Figures) -> &'static str {
     let is_left = figures.findings.iter().any(|finding| finding.code == "dirty_left");
     match (run.unwatched.as_deref() == Some(ProfileRun::SELECTED), is_left) {
@@ -197,7 +197,8 @@ mod tests {
         let slight = answer(500, Some(SECOND / 20), 9 * SECOND);
         assert!(!slight.result.contains("bursts"), "{slight:?}");
         assert!(slight.next.starts_with("Look at its CPU time first: "), "{slight:?}");
-        // In flight, blocked all the same, nobody knows, or it waits for what was not seen.
+        // Many requests in flight, long blocked time, unknown blocked time, waits that were not
+        // traced.
         for other in [
             answer(50_000, Some(SECOND / 20), 9 * SECOND),
             answer(500, Some(SECOND), 9 * SECOND),

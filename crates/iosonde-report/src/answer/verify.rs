@@ -9,11 +9,11 @@ use iosonde_model::record::{LadderRun, Matrix, VerifyRun};
 use iosonde_model::units::count;
 
 impl Answer {
-    /// The answer of `verify flush`, `soak`, `write`, `check` and the like.
+    /// The answer of `verify flush`, `soak`, `write`, `check` and similar commands.
     pub fn of_verify(run: &VerifyRun, judged: &VerifyJudgement) -> Answer {
         let path = &run.plan.plan.target().path;
         let ledger = run.ledger.as_ref().map(|_| "the same ledger");
-        // Nothing else takes a generic device.
+        // A generic device (`/dev/ng*`) accepts no other engine.
         let commands = run.plan.plan.engine.kind == EngineKind::IoUringCmd;
         let engine = if commands { " --ioengine io_uring_cmd" } else { "" };
         let next = match &judged.verdict {
@@ -108,7 +108,7 @@ impl Answer {
     }
 }
 
-/// Visible faults that say little about rare misses, if there are fewer.
+/// With fewer visible faults, the self-test says little about rare misses.
 const MANY: u64 = 1_000;
 
 fn confidence(judged: &VerifyJudgement) -> String {
