@@ -1,12 +1,12 @@
-//! Draws points, scales and labels as SVG, without fonts, libraries or network.
-//! PNG is made of the SVG, with a font of our own (feature `png`).
+//! Draws points, scales and labels as SVG, without fonts, libraries or network access. PNG is
+//! rendered from the SVG with a built-in font (feature `png`).
 //!
-//! This module is pure: the same data gives the same text on every machine. A value outside its
-//! scale is never moved to the edge; every text is escaped.
+//! This module is pure: the same data gives the same text on every machine. It never clips a value
+//! to the edge of its scale, and escapes every text.
 //!
-//! A [`Figure`] is made of panels, a [`Panel`] of two axes and marks: a [`Plot`] of curves and
-//! measured points, a heat map, bars or towers. A scale is fitted to the data, so nothing needs
-//! cutting.
+//! A [`Figure`] consists of panels. A [`Panel`] has two axes and marks: a [`Plot`] of curves and
+//! measured points, a heat map, bars or towers. Scales are fitted to the data, so nothing is
+//! clipped.
 //! Each shape has a `<title>` with its meaning, which browsers show as a tooltip.
 
 mod annotation;
@@ -51,7 +51,7 @@ pub use towers::{Tower, Towers};
 #[cfg(feature = "png")]
 pub use png::png;
 
-/// In place of the PNG of a figure: built without it, this crate has none.
+/// Stands in for PNG rendering in a build without it.
 ///
 /// # Errors
 /// Always.
@@ -63,35 +63,28 @@ pub fn png(_svg: &str, _scale: f32) -> Result<Vec<u8>, ChartError> {
 /// Why a figure cannot be drawn.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ChartError {
-    /// Stacks of functions that make no flame graph.
+    /// Stacks of functions from which no flame graph can be made.
     #[error("the stacks cannot be drawn: {0}")]
     Stacks(String),
-    /// No value to fit a scale to.
+    /// There is no value to fit a scale to.
     #[error("found no value to draw, expected at least one")]
     Empty,
-    /// Not a number, or infinite.
+    /// NaN or infinite.
     #[error("found {value}, expected a finite number")]
     NotFinite { value: f64 },
     /// Zero or less on a logarithmic scale.
     #[error("found {value} on a logarithmic scale, expected more than zero")]
     NotPositive { value: f64 },
-    /// All of it or more on a scale of nines.
+    /// One or more on a scale of nines.
     #[error("found {value} on a scale of nines, expected a share from 0 to less than 1")]
     NotBelowOne { value: f64 },
-    /// A value that its scale does not reach.
+    /// A value outside its scale.
     #[error("{axis}: found {value}, expected {from} to {to}; fit the scale to all values")]
-    Outside {
-        axis: String,
-        value: f64,
-        /// Lower end of the scale.
-        from: f64,
-        /// Upper end of the scale.
-        to: f64,
-    },
-    /// What belongs to a right axis, without one.
+    Outside { axis: String, value: f64, from: f64, to: f64 },
+    /// A mark for the right axis in a plot without one.
     #[error("found {what} for the right axis, expected the plot to have one")]
     NoRightAxis { what: String },
-    /// A picture that cannot become pixels.
+    /// An SVG that cannot be rendered as pixels.
     #[error("found a picture that cannot be turned into PNG: {0}")]
     Png(String),
 }

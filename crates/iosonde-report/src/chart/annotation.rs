@@ -2,71 +2,68 @@
 
 use super::plot::Edge;
 
-/// An upright line across the plot, a shaded range of it, or both.
+/// A vertical line across the plot, a shaded range, or both.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marker {
-    /// Where the line stands along the x axis; `None` is no line, only its range.
+    /// Place of the line on the x axis; `None` draws only the range.
     pub at: Option<f64>,
-    /// What is shaded around it.
+    /// The shaded range on the x axis.
     pub range: Option<(f64, f64)>,
-    /// Words in a box on it; empty for none.
+    /// Words in a box at the line; empty for none.
     pub label: String,
     /// Tooltip text.
     pub hover: String,
 }
 
 impl Marker {
-    /// A line.
+    /// A line without a range.
     pub fn at_x(x: f64, label: impl Into<String>) -> Marker {
         Marker { at: Some(x), range: None, label: label.into(), hover: String::new() }
     }
 
-    /// A shaded range from left to right.
+    /// A shaded range without a line.
     pub fn over_x(from: f64, to: f64, label: impl Into<String>) -> Marker {
         Marker { at: None, range: Some((from, to)), label: label.into(), hover: String::new() }
     }
 
-    /// The same with a shaded range around it.
+    /// Adds a shaded range.
     pub fn between(self, low: f64, high: f64) -> Marker {
         Marker { range: Some((low, high)), ..self }
     }
 
-    /// Every value of it along the x axis.
+    /// Every value that is drawn along the x axis.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> + use<> {
         self.at.into_iter().chain(self.range.into_iter().flat_map(|(low, high)| [low, high]))
     }
 }
 
-/// Words in a box with a line to a place.
+/// Words in a box, with a leader to a place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Callout {
-    /// The place along the x axis.
     pub x: f64,
-    /// The place along the y axis.
     pub y: f64,
-    /// Which y axis.
+    /// The y axis of `y`.
     pub edge: Edge,
-    /// The words.
     pub text: String,
 }
 
-/// That a setting is best at something.
+/// States that a setting is best in some respect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
-    /// At what: `best IOPS`.
+    /// The respect, such as `best IOPS`.
     pub what: String,
-    /// Which setting: `8 jobs`. Equal settings are combined.
+    /// The setting, such as `8 jobs`. Annotations of equal settings are combined.
     pub setting: String,
-    /// Where the point is along the x axis.
+    /// Place of the point on the x axis.
     pub x: f64,
-    /// Where it is along the y axis.
+    /// Place of the point on the y axis.
     pub y: f64,
-    /// Which y axis.
+    /// The y axis of `y`.
     pub edge: Edge,
 }
 
-/// One call-out for each setting, in the order in which the settings are first named: `best IOPS
-/// and best bandwidth: 8 jobs`. It points at the first of its points.
+/// One call-out for each setting, in the order of first mention: `best IOPS and best bandwidth: 8
+/// jobs`. It points at the setting's first point.
 pub fn merge_annotations(annotations: Vec<Annotation>) -> Vec<Callout> {
     let mut merged: Vec<(Annotation, Vec<String>)> = Vec::new();
     for annotation in annotations {

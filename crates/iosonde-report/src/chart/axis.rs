@@ -1,4 +1,4 @@
-//! What stands along a side of a plot: a scale with ticks, or names side by side.
+//! An axis of a plot: a scale with ticks, or names in a row.
 
 use super::quantity::Quantity;
 use super::scale::{Kind, Scale};
@@ -10,7 +10,7 @@ use super::{ChartError, text};
 pub struct Axis {
     title: String,
     side: Side,
-    /// Where ticks stand, if not where the scale has them.
+    /// Requested tick values; empty for those of the scale.
     ticks: Vec<f64>,
 }
 
@@ -20,27 +20,27 @@ enum Side {
     Named(Vec<String>),
 }
 
-/// A tick: where it stands, `0..=1`, and what is written there.
+/// Position of a tick, `0..=1`, and its label.
 pub(super) type Tick = (f64, String);
 
-/// Pixels between the labels of neighbouring ticks, along and across the lines of text.
+/// Least pixels between the labels of neighbouring ticks, along and across the lines of text.
 const GAP_ALONG: f64 = 22.0;
 const GAP_ACROSS: f64 = 14.0;
-/// Pixels between names, which need not be read at a glance.
+/// Least pixels between names, which need not be readable at a glance.
 const GAP_OF_NAMES: f64 = 7.0;
-/// Pixels that a name on the left may take.
+/// Most pixels for a name at the left.
 const NAME_ROOM: f64 = 150.0;
 
 impl Axis {
-    /// A scale. The title names the unit unless every tick does.
+    /// An axis with a scale. The title names the unit unless every tick does.
     pub fn new(title: impl Into<String>, quantity: Quantity, scale: Scale) -> Axis {
         Axis { title: title.into(), side: Side::Scaled(quantity, scale), ticks: Vec::new() }
     }
 
-    /// The smallest scale with round ends that holds every value.
+    /// An axis with the smallest scale that has round ends and holds every value.
     ///
     /// # Errors
-    /// As [`Scale::fit`].
+    /// Those of [`Scale::fit`].
     pub fn fit(
         title: impl Into<String>,
         quantity: Quantity,
@@ -50,7 +50,7 @@ impl Axis {
         Ok(Axis::new(title, quantity, Scale::fit(kind, values)?))
     }
 
-    /// A linear scale that holds zero and every value.
+    /// An axis with a linear scale that holds zero and every value.
     ///
     /// # Errors
     /// If a value is not finite.
@@ -62,7 +62,7 @@ impl Axis {
         Axis::fit(title, quantity, Kind::Linear, values.into_iter().chain([0.0]))
     }
 
-    /// Shares from none to all.
+    /// An axis of shares from 0 to 1.
     ///
     /// # Errors
     /// None.
@@ -70,14 +70,13 @@ impl Axis {
         Ok(Axis::new(title, Quantity::Share, Scale::exactly(Kind::Linear, 0.0, 1.0)?))
     }
 
-    /// The same with ticks at these values, in ascending order: those that were measured. Where
-    /// they stand too close, only every second or third is kept.
+    /// The same axis with ticks at `values`, the measured ones, in ascending order. If they are too
+    /// close together, only every second or third is kept.
     pub fn ticks_at(self, values: Vec<f64>) -> Axis {
         Axis { ticks: values, ..self }
     }
 
-    /// Names side by side, the first at the left or at the bottom. The name with index n spans the
-    /// values from n to n + 1.
+    /// Names in a row, the first at the left or at the bottom. Name n spans the values n to n + 1.
     pub fn names(title: impl Into<String>, names: Vec<String>) -> Axis {
         Axis { title: title.into(), side: Side::Named(names), ticks: Vec::new() }
     }
@@ -86,7 +85,7 @@ impl Axis {
         &self.title
     }
 
-    /// How many names it has; `None` for a scale.
+    /// Number of names; `None` for a scale.
     pub(super) fn name_count(&self) -> Option<usize> {
         match &self.side {
             Side::Named(names) => Some(names.len()),
@@ -94,7 +93,7 @@ impl Axis {
         }
     }
 
-    /// Where a value lies along the axis, `0..=1`.
+    /// Position of a value along the axis, `0..=1`.
     pub(super) fn place(&self, value: f64) -> Result<f64, ChartError> {
         let (from, to, place) = match &self.side {
             Side::Scaled(_, scale) => {
@@ -110,7 +109,7 @@ impl Axis {
         place.ok_or(ChartError::Outside { axis, value, from, to })
     }
 
-    /// A value as programs read it: a number, or the name that it lies in.
+    /// A value for programs: a number, or the name whose span contains it.
     pub(super) fn formatted(&self, value: f64) -> String {
         match &self.side {
             Side::Scaled(..) => short(value),
@@ -120,7 +119,7 @@ impl Axis {
         }
     }
 
-    /// What its scale is, for programs: `log 1 32`, `names 4`.
+    /// The scale for programs: `log 1 32`, `names 4`.
     pub(super) fn described(&self) -> String {
         match &self.side {
             Side::Scaled(_, scale) => {
@@ -131,7 +130,7 @@ impl Axis {
         }
     }
 
-    /// A value in three digits as a reader wants it, in its unit.
+    /// A value for readers, with three digits and its unit.
     pub(super) fn written(&self, value: f64) -> String {
         match &self.side {
             Side::Scaled(quantity, _) => quantity.rough(value),
@@ -139,7 +138,7 @@ impl Axis {
         }
     }
 
-    /// The densest ticks whose labels leave room between each other on a side of `length` pixels.
+    /// The densest ticks whose labels have enough space on a side of `length` pixels.
     pub(super) fn ticks(&self, length: f64, horizontal: bool) -> Vec<Tick> {
         let sets = self.tick_sets();
         let gap = match (horizontal, &self.side) {
@@ -150,7 +149,8 @@ impl Axis {
         let extent = |label: &str| {
             if horizontal { Type::TICK.width(label) } else { Type::TICK.size }
         };
-        // A scale has room for its last label; that of a name may not reach beyond the side.
+        // The plot leaves space for the last label of a scale; a name must not extend beyond the
+        // side.
         let named = horizontal && self.name_count().is_some();
         let reaches_out =
             |(place, label): &Tick| named && place * length + extent(label) / 2.0 > length;
@@ -164,8 +164,7 @@ impl Axis {
         sets.iter().find(roomy).or(sets.last()).cloned().unwrap_or_default()
     }
 
-    /// How far a label of any choice of ticks reaches beyond the beginning and the end of a
-    /// horizontal side, at most.
+    /// Most pixels by which a label may extend beyond the start and the end of a horizontal side.
     pub(super) fn overhang(&self) -> (f64, f64) {
         let Side::Scaled(..) = self.side else { return (0.0, 0.0) };
         let (mut before, mut after) = (0.0_f64, 0.0_f64);
@@ -180,7 +179,7 @@ impl Axis {
         (before, after)
     }
 
-    /// Places of the faint lines between ticks.
+    /// Positions of the faint lines between ticks.
     pub(super) fn faint_lines(&self) -> Vec<f64> {
         match &self.side {
             Side::Scaled(_, scale) => {

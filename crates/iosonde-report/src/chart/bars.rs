@@ -9,32 +9,30 @@ use super::svg::{Anchor, Frame, Svg, Type, datum};
 /// Groups of bars, one group over each name of the x axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
-    /// The bars of each group, in the same order in all groups.
+    /// One entry per bar of a group, in the same order in all groups.
     pub series: Vec<BarSeries>,
-    /// Whether each bar has its value written over it, where there is room.
+    /// Whether each bar has its value written above it, where there is space.
     pub labelled: bool,
-    /// Whether the bars of a group have one place: each begins where the one below it ends.
+    /// Whether the bars of a group are stacked: each begins where the one below it ends.
     pub stacked: bool,
 }
 
-/// The bars of one name.
+/// The bars with one name in the legend, one in each group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BarSeries {
-    /// Its name in the legend.
     pub name: String,
-    /// How it looks.
     pub style: Style,
-    /// A bar for each name of the x axis; `None` where there is none, which is not zero.
+    /// One bar for each name of the x axis; `None` for a missing one, which differs from zero.
     pub values: Vec<Option<Bar>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// How high it is; a failed one is a cross at the foot.
+    /// Height of the bar; a failed one is a cross at the foot.
     pub value: Measured,
-    /// Lower and upper end of its interval.
+    /// Lower and upper end of the interval of the value.
     pub range: Option<(f64, f64)>,
-    /// Where it begins, if not at the foot of the plot: it is a range then, and has no label.
+    /// Lower end of a bar that shows a range and has no label; `None`: the foot of the plot.
     pub begins: Option<f64>,
     /// Tooltip text.
     pub hover: String,
@@ -46,25 +44,25 @@ impl Bar {
         Bar { value: Measured::Good(value), range: None, begins: None, hover: hover.into() }
     }
 
-    /// A range without a value of its own.
+    /// A bar that shows a range, without a value of its own.
     pub fn spanning(low: f64, high: f64, hover: impl Into<String>) -> Bar {
         Bar { begins: Some(low), ..Bar::new(high, hover) }
     }
 }
 
-/// Share of the room of a group that its bars take together.
+/// Share of a group's width that its bars fill together.
 const FILLED: f64 = 0.78;
-/// Pixels that a single bar is wide at most.
+/// Largest width of a bar, pixels.
 const WIDEST: f64 = 46.0;
-/// Pixels for the label over a bar.
+/// Height of the label above a bar, pixels.
 const LABEL: f64 = 15.0;
-/// Between a bar, or its interval, and its label.
+/// Pixels between a bar, or its interval, and its label.
 const GAP: f64 = 3.0;
 /// Pixels from the foot of the plot to the cross of a failed bar.
 const FOOT: f64 = 8.0;
 
 impl Bars {
-    /// Where the ends of the axes lie in the frame of the plot: labels want room above them.
+    /// The area between the ends of the axes: labels need space above it.
     pub(super) fn field(&self, plot: Frame) -> Frame {
         plot.within(0.0, 0.0, if self.labelled { LABEL } else { 0.0 }, 0.0)
     }
@@ -105,7 +103,7 @@ impl Bars {
                 if let Some((low, high)) = bar.range {
                     let (low, high) = (plot.y(y.place(low)?), plot.y(y.place(high)?));
                     let d = plot::upright_interval(middle, low, high);
-                    // A pale line under the dark one: it is seen on a dark bar too.
+                    // A light line under the dark one makes it visible on a dark bar too.
                     let under = format!("fill=\"none\" stroke=\"{PAPER}\" stroke-width=\"3\"");
                     svg.path("interval", &d, &under, "");
                     let paint = format!("fill=\"none\" stroke=\"{INK}\" stroke-width=\"1.2\"");
@@ -126,7 +124,7 @@ impl Bars {
         labels.map(|label| Type::LABEL.width(&label)).fold(0.0, f64::max)
     }
 
-    /// Every value that is drawn, to fit a scale to.
+    /// Every drawn value, for fitting a scale.
     pub fn values(&self) -> Vec<f64> {
         let all = self.series.iter().flat_map(|series| series.values.iter().flatten());
         let ends = |bar: &Bar| bar.range.into_iter().flat_map(|(low, high)| [low, high]);

@@ -10,28 +10,26 @@ use super::svg::{Frame, Svg, datum, escaped, number, rounded};
 /// A curve of steps: at each point it jumps to the point's value and stays there until the next.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Its name in the legend. Curves of one name share a line there.
+    /// Name in the legend. Curves with the same name share one entry.
     pub name: String,
-    /// How it looks.
     pub style: Style,
-    /// Its points in ascending order of x, in one list for each part without a gap.
+    /// Points in ascending order of x, one list for each part without a gap.
     pub parts: Vec<Vec<(f64, f64)>>,
-    /// Whether it is only a rough one: drawn thin.
+    /// Whether the curve is drawn thin, such as a single run beside the merged curve.
     pub rough: bool,
-    /// Points worth a dot, with what they are.
+    /// Highlighted points: x, y and tooltip.
     pub dots: Vec<(f64, f64, String)>,
     /// Tooltip text.
     pub hover: String,
 }
 
-/// The area between two curves of steps.
+/// The area between two step curves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Band {
-    /// Its name in the legend.
     pub name: String,
-    /// How it looks; drawn lightly.
+    /// Style; the area is drawn in a light shade.
     pub style: Style,
-    /// `(x, low, high)` in ascending order of x, in one list for each part without a gap.
+    /// `(x, low, high)` in ascending order of x, one list for each part without a gap.
     pub parts: Vec<Vec<(f64, f64, f64)>>,
     /// Tooltip text.
     pub hover: String,
@@ -40,7 +38,7 @@ pub struct Band {
 pub(super) type Pixel = (f64, f64);
 
 impl Curve {
-    /// A bold one without dots, whose tooltip is its name.
+    /// A bold curve without dots, with its name as the tooltip.
     pub fn new(name: impl Into<String>, style: Style, parts: Vec<Vec<(f64, f64)>>) -> Curve {
         let name = name.into();
         Curve { hover: name.clone(), name, style, parts, rough: false, dots: Vec::new() }
@@ -68,7 +66,7 @@ impl Curve {
 }
 
 impl Band {
-    /// Its edges as steps.
+    /// Draws the area between its edges, which are steps.
     pub(super) fn draw(&self, svg: &mut Svg, plot: Frame, x: &Axis, y: &Axis) -> Drawn {
         let mut d = String::new();
         for part in &self.parts {
@@ -76,7 +74,7 @@ impl Band {
             let low: Vec<Pixel> = part.iter().map(|(x, low, _)| (*x, *low)).collect();
             let (high, low) = (placed(&high, plot, x, y)?, placed(&low, plot, x, y)?);
             steps(&mut d, &high);
-            // Back along the lower edge: the corners of its steps, last first.
+            // Back along the lower edge: the corners of its steps in reverse order.
             let mut corners = Vec::new();
             for pair in low.windows(2) {
                 corners.extend([pair[0], (pair[1].0, pair[0].1)]);
@@ -95,8 +93,8 @@ impl Band {
     }
 }
 
-/// Steps over intervals, each with its start, its end and a value, in a part for each stretch in
-/// which all have one.
+/// Step curves over intervals, each given as start, end and value. An interval without a value
+/// begins a new part.
 pub fn unbroken<T: Copy>(
     intervals: impl Iterator<Item = (f64, f64, Option<T>)>,
 ) -> Vec<Vec<(f64, T)>> {
@@ -106,7 +104,7 @@ pub fn unbroken<T: Copy>(
             parts.push(Vec::new());
             continue;
         };
-        // The end of the step before is the beginning of this one.
+        // The step before ends where this one begins.
         part.pop_if(|(x, _)| *x == start);
         part.extend([(start, value), (end, value)]);
     }
@@ -116,7 +114,7 @@ pub fn unbroken<T: Copy>(
 
 pub(super) type Drawn = Result<(), ChartError>;
 
-/// Points in pixels.
+/// Converts points to pixels.
 pub(super) fn placed(
     points: &[Pixel],
     plot: Frame,
@@ -129,7 +127,8 @@ pub(super) fn placed(
         .collect()
 }
 
-/// Of points in the same half pixel only the first, the extremes and the last can be seen.
+/// Reduces points to those that can be seen: the first, the extremes and the last of each half
+/// pixel.
 pub(super) fn thinned(points: &[Pixel]) -> Vec<Pixel> {
     let column = |point: &Pixel| (point.0 * 2.0).floor() as i64;
     let mut kept: Vec<Pixel> = Vec::new();
@@ -146,13 +145,13 @@ pub(super) fn thinned(points: &[Pixel]) -> Vec<Pixel> {
     kept
 }
 
-/// A path straight from point to point, in pixels.
+/// A path of straight lines through points in pixels.
 pub(super) fn segments(points: &[Pixel]) -> String {
     let pairs = points.iter().map(|(x, y)| format!("{} {}", number(*x), number(*y)));
     format!("M{}", pairs.collect::<Vec<_>>().join("L"))
 }
 
-/// A path of steps through points in pixels.
+/// Appends a path of steps through points in pixels.
 fn steps(d: &mut String, points: &[Pixel]) {
     let Some(((x, y), rest)) = points.split_first() else { return };
     let _infallible = write!(d, "M{} {}", number(*x), number(*y));

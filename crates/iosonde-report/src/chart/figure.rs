@@ -1,4 +1,4 @@
-//! A whole figure: title, legend, panels in line, notes.
+//! A complete figure: title, legend, aligned panels, notes.
 
 use super::ChartError;
 use super::palette::Style;
@@ -7,35 +7,33 @@ use super::plot::{self, Measured};
 use super::svg::{Anchor, Frame, Svg, Type, number};
 use super::text::{self, wrapped};
 
-/// A picture with everything a reader needs to understand it.
+/// A self-contained picture with title, legend and notes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// What is shown.
     pub title: String,
-    /// Of what, and how much of it; empty for none.
+    /// What was measured, how often and how long; empty for none.
     pub subtitle: String,
-    /// How the panels stand.
     pub arrangement: Arrangement,
-    /// The plots; one legend serves all.
+    /// The plots; they share one legend.
     pub panels: Vec<Panel>,
-    /// Sentences at the foot.
+    /// Sentences below the panels.
     pub notes: Vec<String>,
 }
 
-/// How panels stand.
+/// Arrangement of panels.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Arrangement {
     /// One below the other.
     Stacked,
-    /// Beside each other.
+    /// Next to each other.
     SideBySide,
 }
 
 const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 18.0;
-/// Between panels.
+/// Pixels between panels.
 const GAP: f64 = 22.0;
-/// Length of a sample in the legend.
+/// Length of a line sample in the legend, pixels.
 const SAMPLE: f64 = 28.0;
 
 impl Figure {
@@ -49,7 +47,7 @@ impl Figure {
         Figure { title, subtitle, arrangement, panels, notes: Vec::new() }
     }
 
-    /// The same beside each other.
+    /// Panels next to each other, without notes.
     pub fn side_by_side(
         title: impl Into<String>,
         subtitle: impl Into<String>,
@@ -59,13 +57,14 @@ impl Figure {
         Figure { arrangement, ..Figure::stacked(title, subtitle, panels) }
     }
 
-    /// The figure as SVG. Its ground and colours are fixed: a dark page puts it on a white card.
+    /// The figure as SVG. Background and colours are fixed: a dark page shows it on a white card.
     ///
-    /// For programs each bar and point has `data-x`, `data-y` and `data-s` (its series), without
-    /// `data-y` if it failed; a numbered rectangle `data-v` in place of `data-y`; a curve `data-s`
-    /// alone. The `rect` of class `plot` has the ends of its axes in pixels in `data-field` (left,
-    /// top, right, bottom) and what they are in `data-x`, `data-y` and `data-right`: `linear`,
-    /// `log` or `nines` with both ends, or `names` with their number. So a place gives a value.
+    /// For programs, each bar and point has `data-x`, `data-y` (unless it failed) and `data-s`, its
+    /// series. A rectangle of a numbered heat map has `data-v` in place of `data-y`, a curve only
+    /// `data-s`. The `rect` of class `plot` gives the area between the ends of its axes in pixels
+    /// as `data-field` (left, top, right, bottom), and the axes as `data-x`, `data-y` and
+    /// `data-right`: `linear`, `log` or `nines` with both ends, or `names` with their number.
+    /// Pixels can so be converted to values.
     ///
     /// # Errors
     /// If a value lies outside its scale, or there is no panel.
@@ -108,7 +107,7 @@ impl Figure {
         Ok(y)
     }
 
-    /// The names of all panels, each once, in lines that fit.
+    /// Draws the legend: the names of all panels, each once, wrapped into lines.
     fn draw_legend(&self, svg: &mut Svg, top: f64) -> f64 {
         let mut keys: Vec<(&str, Style, Key)> = Vec::new();
         for key in self.panels.iter().flat_map(Panel::keys).filter(|(name, ..)| !name.is_empty()) {
@@ -164,7 +163,7 @@ fn draw_key(svg: &mut Svg, (x, y): (f64, f64), style: Style, key: Key) {
     }
 }
 
-/// A text over the whole width, from `top` down; the place below it.
+/// Draws a text over the full width from `top` down; returns the y below it.
 fn lines(svg: &mut Svg, top: f64, kind: Type, words: &str) -> f64 {
     let mut y = top;
     for line in wrapped(words, kind.size, kind.bold, WIDTH - 2.0 * MARGIN) {

@@ -1,4 +1,4 @@
-//! A heat map: rectangles whose darkness is a count, and the bar that says which.
+//! A heat map: rectangles whose darkness shows a value, and their colour bar.
 
 use super::axis::Axis;
 use super::curves::Drawn;
@@ -11,28 +11,27 @@ use super::{ChartError, text};
 /// Rectangles in the units of both axes, each with a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatMap {
-    /// What the values are: the title of the colour bar.
+    /// Title of the colour bar: what the values are.
     pub title: String,
-    /// How the values are written.
     pub quantity: Quantity,
-    /// Scale of the values. Panels that shall be compared need the same.
+    /// Scale of the values. Panels to be compared need the same scale.
     pub scale: Scale,
-    /// The rectangles that have a value; where there is none the ground shows.
+    /// The rectangles with a value; elsewhere the background shows.
     pub cells: Vec<Cell>,
-    /// Rectangles that should have a value and have none.
+    /// Rectangles that should have a value but have none.
     pub missing: Vec<Missing>,
-    /// Whether the value is written into each rectangle that has room for it.
+    /// Whether each value is written into its rectangle, if it has space.
     pub numbered: bool,
 }
 
-/// A rectangle without a value: hatched.
+/// A rectangle without a value, drawn hatched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Missing {
     /// Left and right edge.
     pub x: (f64, f64),
     /// Lower and upper edge.
     pub y: (f64, f64),
-    /// Why, in a word that is written there: `failed`, `not reached`.
+    /// The reason in a word, written into the rectangle: `failed`, `not reached`.
     pub word: String,
     /// Tooltip text.
     pub hover: String,
@@ -53,11 +52,11 @@ pub struct Cell {
 const BAR_GAP: f64 = 14.0;
 const BAR_WIDTH: f64 = 14.0;
 const BAR_STEPS: u32 = 32;
-/// From the bar to its labels.
+/// Pixels between the bar and its labels.
 const LABEL_GAP: f64 = 5.0;
 
 impl HeatMap {
-    /// Pixels that the colour bar takes at the right of a plot of this height.
+    /// Pixels that the colour bar needs to the right of a plot of this height.
     pub(super) fn bar_room(&self, height: f64) -> f64 {
         let labels = self.bar_axis().ticks(height, false);
         let widest = labels.iter().map(|(_, l)| Type::TICK.width(l)).fold(0.0, f64::max);
@@ -76,7 +75,8 @@ impl HeatMap {
             let share = bar.place(cell.value)?;
             let mut paint = format!("fill=\"{}\"", ramp(share));
             if self.numbered {
-                // Of a map of thousands of rectangles nobody reads one by one.
+                // A map without numbers may have thousands of rectangles; nobody reads them one by
+                // one.
                 let (at, row) = (x.formatted(cell.x.0), y.formatted(cell.y.0));
                 paint += &datum(&at, None, &row);
                 paint += &format!(" data-v=\"{}\"", short(cell.value));
@@ -104,7 +104,7 @@ impl HeatMap {
         Ok(())
     }
 
-    /// The colour bar beside a plot.
+    /// Draws the colour bar beside a plot.
     pub(super) fn draw_bar(&self, svg: &mut Svg, plot: Frame) {
         let left = plot.right() + BAR_GAP;
         let step = plot.height / f64::from(BAR_STEPS);
@@ -132,7 +132,7 @@ impl HeatMap {
     }
 }
 
-/// Words in the middle of a rectangle, if it has room for them.
+/// Writes words into the middle of a rectangle, if they fit.
 fn write_into(svg: &mut Svg, frame: Frame, kind: Type, words: &str) {
     if kind.width(words) + 4.0 <= frame.width && kind.size * 1.2 <= frame.height {
         let (x, y) = frame.centre();

@@ -1,19 +1,19 @@
-//! The texts of a picture as the outlines of their letters, so that drawing it takes no font.
+//! Converts the texts of a picture to outlines of letters, so that rendering needs no font.
 
 use resvg::usvg::roxmltree::{Document, Node};
 use ttf_parser::{Face, OutlineBuilder};
 
 use super::ChartError;
 
-/// DejaVu Sans, cut down to the characters that figures use; its licence stands beside it.
+/// DejaVu Sans, reduced to the characters that figures use; its licence is in the same folder.
 const REGULAR: &[u8] = include_bytes!("../../../../assets/fonts/DejaVuSans.subset.ttf");
 const BOLD: &[u8] = include_bytes!("../../../../assets/fonts/DejaVuSans-Bold.subset.ttf");
 
-/// The same SVG with a path for each text. It reads the attributes that our own pictures write,
-/// and no style of an element around.
+/// The same SVG with a path in place of each text. It reads the attributes that our own pictures
+/// write, and ignores styles inherited from parent elements.
 ///
 /// # Errors
-/// If it is no SVG, or a text has no place or no size.
+/// If it is not SVG, or a text has no position or size.
 pub(super) fn as_paths(svg: &str) -> Result<String, ChartError> {
     let document = Document::parse(svg).map_err(|error| ChartError::Png(error.to_string()))?;
     let mut out = String::with_capacity(2 * svg.len());
@@ -28,7 +28,7 @@ pub(super) fn as_paths(svg: &str) -> Result<String, ChartError> {
     Ok(out)
 }
 
-/// One text as a path.
+/// Converts one text to a path.
 fn path(text: Node) -> Result<String, ChartError> {
     let number = |name: &str| {
         text.attribute(name).and_then(|found| found.parse::<f32>().ok()).ok_or_else(|| {
@@ -52,11 +52,11 @@ fn path(text: Node) -> Result<String, ChartError> {
 /// A line of letters that begins at the origin.
 struct Line {
     face: Face<'static>,
-    /// Units of the picture for each of the font's.
+    /// Picture units per font unit.
     scale: f32,
-    /// Of the letters so far.
+    /// Advance width of the letters so far, picture units.
     width: f32,
-    /// Their outlines.
+    /// Outlines of the letters, as path data.
     d: String,
 }
 
@@ -68,7 +68,7 @@ impl Line {
         Ok(Line { face, scale, width: 0.0, d: String::new() })
     }
 
-    /// Appends words; a character that the font does not have is an empty box.
+    /// Appends words; a character that the font lacks is drawn as an empty box.
     fn write(&mut self, words: &str) {
         let face = self.face.clone();
         for character in words.chars() {
@@ -79,7 +79,7 @@ impl Line {
         }
     }
 
-    /// Appends a command with its points.
+    /// Appends a path command with its points.
     fn push(&mut self, command: char, points: &[(f32, f32)]) {
         self.d.push(command);
         for (x, y) in points {
@@ -159,7 +159,7 @@ mod tests {
         let letters = |svg: &str| svg.matches('Z').count();
         assert_eq!((letters(&dash), dash.matches('L').count()), (1, 4));
         assert_eq!(letters(&as_paths(&text(ten, "&lt;-")).unwrap()), 2);
-        // The middle and the end of two hyphens of 3.61 units.
+        // Start of two hyphens of 3.61 units each, anchored at the middle and at the end.
         for (anchor, left) in [("middle", 46.39), ("end", 42.78)] {
             let placed = as_paths(&text(&format!("{ten} text-anchor=\"{anchor}\""), "--")).unwrap();
             let found: f64 = placed

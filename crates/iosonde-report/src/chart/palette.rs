@@ -1,32 +1,31 @@
-//! Colours that are distinguishable with any kind of colour vision, and their equivalents in print:
+//! Colours that remain distinguishable with colour blindness, and their equivalents in print:
 //! dashes of lines, hatches of areas, lightness of a heat map.
 
-/// Texts and axes.
+/// Colour of texts and axes.
 pub(super) const INK: &str = "#111111";
-/// The ground, light everywhere: on a dark one the ramp would run backwards.
+/// Background. It is always light: on a dark one, the colour ramp would be reversed.
 pub(super) const PAPER: &str = "#ffffff";
-/// Lines of ticks.
+/// Colour of the lines at ticks.
 pub(super) const GRID: &str = "#dddddd";
-/// Lines between them.
+/// Colour of the lines between ticks.
 pub(super) const FAINT_GRID: &str = "#f0f0f0";
 
-/// How one series looks, wherever it is drawn.
+/// Style of one series, the same wherever it is drawn.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Style {
     /// Colour, `#rrggbb`.
     pub(super) colour: &'static str,
-    /// Dashes of its lines, as SVG has them; empty for a whole line.
+    /// Dash pattern of its lines in SVG syntax; empty for a solid line.
     pub(super) dash: &'static str,
-    /// Path of its hatch in a square of six pixels; empty for a plain area.
+    /// Path of its hatch in a square of six pixels; empty for a solid fill.
     pub(super) hatch: &'static str,
-    /// The mark of its points.
     pub(super) shape: Shape,
-    /// The colour of words about it: the same, darker.
+    /// Colour of its texts: the same, darker.
     pub(super) ink: &'static str,
 }
 
 impl Style {
-    /// How its lines are drawn.
+    /// SVG attributes of its lines.
     pub(super) fn stroke(self, width: f64) -> String {
         let dash = match self.dash {
             "" => String::new(),
@@ -49,7 +48,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Its corners around the middle, clockwise, for a radius of one. A circle has none.
+    /// Corners around the centre, clockwise, for a radius of one. A circle has none.
     pub(super) fn corners(self) -> &'static [(f64, f64)] {
         match self {
             Shape::Circle => &[],
@@ -75,8 +74,8 @@ const fn look(
     Style { colour, dash, hatch, shape, ink }
 }
 
-/// Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is lost on white, and
-/// with grey in place of black, which is the ink.
+/// Okabe and Ito, "Color Universal Design" (2008). Yellow is omitted, since it is hard to see on
+/// white, and grey replaces black, which is the ink.
 const STYLES: [Style; 7] = [
     look("#0072b2", "#00588a", Shape::Circle, "", ""),
     look("#d55e00", "#a84a00", Shape::Square, "7 3", "M0 6L6 0"),
@@ -87,17 +86,17 @@ const STYLES: [Style; 7] = [
     look("#555555", "#444444", Shape::Bar, "3 3", "M0 0L6 6M0 6L6 0"),
 ];
 
-/// What has no value: failed, not reached.
+/// Style of settings without a value: failed or not reached.
 pub(super) const NOTHING: Style = look("#8a8a8a", "#444444", Shape::Circle, "", "M0 6L6 0");
-/// Lines across a plot.
+/// Colour of lines across a plot.
 pub(super) const ACROSS: &str = "#444444";
 
-/// The style of a series by its number; the eighth looks as the first.
+/// The style of a series by its number; the eighth is the same as the first.
 pub fn style(number: usize) -> Style {
     STYLES[number % STYLES.len()]
 }
 
-/// A colour with this share of white (255) or black (0) in it.
+/// `colour` mixed with a share of white (`with` = 255) or black (0).
 pub(super) fn shaded(colour: &str, with: f64, share: f64) -> String {
     let part = |at: usize| {
         let own = colour.get(at..at + 2).and_then(|part| u8::from_str_radix(part, 16).ok());
@@ -107,8 +106,8 @@ pub(super) fn shaded(colour: &str, with: f64, share: f64) -> String {
     format!("#{:02x}{:02x}{:02x}", part(1), part(3), part(5))
 }
 
-/// Viridis (van der Walt and Smith, CC0) from its light end to its dark end, at equal distances:
-/// lightness falls all the way, so that more is darker in print too.
+/// Viridis (van der Walt and Smith, CC0) from its light end to its dark end, at equal distances.
+/// Lightness falls monotonically, so that more is darker in print too.
 const RAMP: [(f64, f64, f64); 9] = [
     (253.0, 231.0, 37.0),
     (173.0, 220.0, 48.0),
@@ -121,12 +120,12 @@ const RAMP: [(f64, f64, f64); 9] = [
     (68.0, 1.0, 84.0),
 ];
 
-/// The colour of words on the colour of this share.
+/// Text colour on the ramp colour of this share.
 pub(super) fn on_ramp(share: f64) -> &'static str {
     if share < 0.55 { INK } else { PAPER }
 }
 
-/// The colour of a share of the scale, `0..=1`.
+/// Ramp colour of a share of the scale, `0..=1`.
 pub(super) fn ramp(share: f64) -> String {
     let along = share.clamp(0.0, 1.0) * (RAMP.len() - 1) as f64;
     let index = (along.floor() as usize).min(RAMP.len() - 2);
@@ -146,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// Relative luminance as WCAG 2 defines it.
+    /// Relative luminance as defined in WCAG 2.
     fn luminance(colour: &str) -> f64 {
         let part = |at: usize| {
             let value = f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;

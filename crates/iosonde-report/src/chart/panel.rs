@@ -12,22 +12,21 @@ use super::svg::{Anchor, Frame, Svg, Type, number};
 use super::towers::Towers;
 use super::{ChartError, text};
 
-/// A plot: two axes and what is drawn between them.
+/// A plot: two axes and the marks between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
-    /// Above it; empty for none.
+    /// Title above the plot; empty for none.
     pub title: String,
-    /// Along the bottom.
+    /// Horizontal axis, at the bottom.
     pub x: Axis,
-    /// Along the left side.
+    /// Vertical axis, at the left.
     pub y: Axis,
-    /// What is drawn.
     pub marks: Marks,
-    /// Height of the plot itself, pixels.
+    /// Height of the plot without its labels, pixels.
     pub height: f64,
 }
 
-/// What is drawn in a panel.
+/// Marks of a panel.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Marks {
     /// Curves and measured points with their annotations.
@@ -40,7 +39,7 @@ pub enum Marks {
     Towers(Towers),
 }
 
-/// How a name of the legend is shown.
+/// Symbol of a name in the legend.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Key {
     Line,
@@ -48,7 +47,7 @@ pub(super) enum Key {
     Dotted,
     Area,
     Light,
-    /// The mark of a point, and of a bar, of low confidence, of a failed one.
+    /// The mark of a low-confidence point, of a low-confidence bar, of a failed point.
     Hollow,
     HollowArea,
     Cross,
@@ -64,24 +63,24 @@ pub(super) struct Margins {
 }
 
 impl Margins {
-    /// For two plots whose sides shall be in line.
+    /// The margins that align this plot with `other` at the left and the right.
     pub(super) fn in_line(self, other: Margins) -> Margins {
         Margins { left: self.left.max(other.left), right: self.right.max(other.right), ..self }
     }
 }
 
-/// From a side of the plot to its labels.
+/// Pixels between a side of the plot and its labels.
 const LABEL_GAP: f64 = 7.0;
-/// From the labels to the title of the axis.
+/// Pixels between the labels and the title of the axis.
 const TITLE_GAP: f64 = 8.0;
-/// Length of the sample beside the title of an axis, and its distance.
+/// Length of the line sample beside the title of an axis, and its distance, pixels.
 const SAMPLE: f64 = 24.0;
 const SAMPLE_GAP: f64 = 6.0;
-/// Name of a cross in the legend.
+/// Legend entry of a cross.
 const FAILED: &str = "failed or invalid: not used";
 
 impl Marks {
-    /// Bands, and curves over them.
+    /// Bands with curves on top of them.
     pub fn curves(bands: Vec<Band>, curves: Vec<Curve>) -> Marks {
         Marks::Plot(Plot { bands, curves, ..Plot::default() })
     }
@@ -92,7 +91,7 @@ impl Panel {
         Panel { title: title.into(), x, y, marks, height }
     }
 
-    /// Rates over the time `since` a moment, from zero.
+    /// Rates over the time `since` an event, on an axis from zero.
     ///
     /// # Errors
     /// If there is no rate.
@@ -111,7 +110,7 @@ impl Panel {
         Ok(Panel::new(title, x, y, Marks::Plot(plot), height))
     }
 
-    /// Every name of the legend.
+    /// Every entry of the legend.
     pub(super) fn keys(&self) -> Vec<(&str, Style, Key)> {
         match &self.marks {
             Marks::Plot(plot) => {
@@ -140,7 +139,7 @@ impl Panel {
         }
     }
 
-    /// What this panel needs around its plot.
+    /// Space that this panel needs around its plot.
     pub(super) fn margins(&self) -> Margins {
         let bar = match &self.marks {
             Marks::Heat(map) => map.bar_room(self.height),
@@ -192,7 +191,7 @@ impl Panel {
         Ok(())
     }
 
-    /// Where the ends of the axes lie in the plot.
+    /// The area between the ends of the axes.
     fn field(&self, plot: Frame) -> Frame {
         match &self.marks {
             Marks::Plot(marks) => marks.field(plot),
@@ -202,7 +201,7 @@ impl Panel {
         }
     }
 
-    /// What the sides mean, for programs: where the axes end, in pixels, and their scales.
+    /// Attributes for programs: the ends of the axes in pixels, and their scales.
     fn scales(&self, field: Frame) -> String {
         let (left, top) = (number(field.left), number(field.top));
         let (right, bottom) = (number(field.right()), number(field.bottom()));
@@ -241,7 +240,7 @@ impl Panel {
         let faint_x = self.x.faint_lines().into_iter().map(upright);
         let faint_y = self.y.faint_lines().into_iter().map(level);
         lines(faint_x.chain(faint_y).collect(), FAINT_GRID);
-        // Between names a line would say nothing.
+        // Lines between names would have no meaning.
         let x_ticks = if self.x.name_count().is_some() { &[] } else { x_ticks };
         let x_lines = x_ticks.iter().map(|(place, _)| upright(*place));
         let y_lines = y_ticks.iter().map(|(place, _)| level(*place));
@@ -311,7 +310,7 @@ impl Panel {
     }
 }
 
-/// The title of an axis that stands upright, with a sample of the line that belongs to it.
+/// Draws the vertical title of an axis with a sample of its line.
 fn draw_upright_title(svg: &mut Svg, x: f64, plot: Frame, title: &str, look: Option<Style>) {
     let sample = if look.is_some() { SAMPLE + SAMPLE_GAP } else { 0.0 };
     let title = text::shortened(title, Type::BODY.size, plot.height - sample);
@@ -325,7 +324,7 @@ fn draw_upright_title(svg: &mut Svg, x: f64, plot: Frame, title: &str, look: Opt
     svg.mark("", (x, from - SAMPLE / 2.0), (style, 3.2), &paint, "");
 }
 
-/// A text in the colour of a series.
+/// The text style with the colour of a series.
 fn inked(kind: Type, look: Option<Style>) -> Type {
     Type { colour: look.map_or(kind.colour, |style| style.ink), ..kind }
 }
@@ -343,7 +342,7 @@ fn keys_of_curves<'a>(
     curves.chain(bands.iter().map(|b| (b.name.as_str(), b.style, Key::Light)))
 }
 
-/// What a reader must know of points that are not as the others.
+/// Legend entries for points of low confidence and for failed ones.
 fn keys_of_states<'a>(
     all: impl Iterator<Item = Measured> + Clone,
     hollow: Key,

@@ -27,7 +27,7 @@ fn line(name: &str, number: usize, edge: Edge, points: Vec<Point>) -> Line {
     Line { edge, ..Line::new(name, style(number), points) }
 }
 
-/// A device that saturates at `top` requests per second.
+/// Requests per second of a device that saturates at `top`.
 fn throughput(depth: f64, top: f64) -> f64 {
     let linear = depth * 1e9 / 82e3;
     1.0 / ((1.0 / linear).powi(4) + (1.0 / top).powi(4)).powf(0.25)
@@ -232,7 +232,7 @@ fn baseline() -> Panel {
     }
 }
 
-/// Shares at or below a latency, of a device with a second, slow path.
+/// Share of requests within a latency, for a device with a second, slow path.
 fn below(ns: f64) -> f64 {
     let path = |middle: f64, slope: f64| 1.0 / (1.0 + (middle / ns).powf(slope));
     0.995 * path(85e3, 9.0) + 0.005 * path(1.9e6, 5.0)
@@ -433,9 +433,9 @@ fn a_failed_point_is_reported_and_no_line_touches_it() {
         .filter(|line| line.starts_with("<path class=\"data\"") && line.contains("data-s=\"IOPS\""))
         .collect();
     assert_eq!(lines.len(), 1);
-    // Six points, the failed one, two more.
+    // Six points, the gap of the failed one, two more points.
     assert_eq!((lines[0].matches('M').count(), lines[0].matches('L').count()), (2, 6));
-    // A program finds no value there.
+    // The failed point has no value for programs.
     let marks = svg.lines().filter(|line| line.contains("data point"));
     assert_eq!(marks.filter(|line| !line.contains("data-y")).count(), 1);
 }

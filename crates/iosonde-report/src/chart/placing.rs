@@ -2,34 +2,34 @@
 
 use super::svg::Frame;
 
-/// What words must not hide, and where they may stand.
+/// The area for words, and the marks that they must not hide.
 pub(super) struct Placing {
     room: Frame,
-    /// Words that have their place.
+    /// Boxes of words already placed.
     words: Vec<Frame>,
-    /// Marks of points.
+    /// Boxes of the marks of points.
     marks: Vec<Frame>,
-    /// Lines, in pieces.
+    /// Lines as straight segments.
     lines: Vec<Piece>,
 }
 
-/// A straight piece of a line, from end to end.
+/// A straight line segment: its two ends.
 pub(super) type Piece = ((f64, f64), (f64, f64));
 
-/// Cost of words over words, and of words over a point.
+/// Cost of overlapping other words, and of overlapping a point.
 const WORDS: f64 = 1000.0;
 const MARK: f64 = 200.0;
-/// Cost of each pixel of a line that is hidden.
+/// Cost per pixel of hidden line.
 const LINE: f64 = 4.0;
-/// Cost of each line that the leader of a call-out crosses.
+/// Cost per line that the leader of a call-out crosses.
 const CROSSED: f64 = 6.0;
-/// Cost of each point that the leader touches, besides its own.
+/// Cost per point that the leader touches, other than its own.
 const TOUCHED: f64 = 40.0;
-/// Pixels between places that are tried for a call-out.
+/// Pixels between candidate places of a call-out.
 const STEP: f64 = 4.0;
-/// Pixels from a box to the point that it is about, at least.
+/// Least pixels between a box and its point.
 const NEAREST: f64 = 10.0;
-/// Pixels that words keep from each other and from points.
+/// Pixels kept free between words, and between words and points.
 const SPACE: f64 = 2.0;
 
 impl Placing {
@@ -37,19 +37,19 @@ impl Placing {
         Placing { room, words: Vec::new(), marks: Vec::new(), lines: Vec::new() }
     }
 
-    /// A point with its mark.
+    /// Registers the mark of a point.
     pub(super) fn keep_mark(&mut self, (x, y): (f64, f64), radius: f64) {
         let side = 2.0 * radius;
         self.marks.push(Frame { left: x - radius, top: y - radius, width: side, height: side });
     }
 
-    /// A line through these places.
+    /// Registers a line through these places.
     pub(super) fn keep_line(&mut self, points: &[(f64, f64)]) {
         self.lines.extend(points.windows(2).map(|pair| (pair[0], pair[1])));
     }
 
-    /// Takes the cheapest of some places, each with a cost of its own. With `free`, only one that
-    /// hides no words and no point. `None` if there is none.
+    /// Takes the cheapest of some places, each with its own cost. With `free`, only a place that
+    /// hides no words and no point qualifies. `None` if there is none.
     pub(super) fn take(
         &mut self,
         places: impl IntoIterator<Item = (Frame, f64)>,
@@ -57,7 +57,7 @@ impl Placing {
     ) -> Option<Frame> {
         let mut best: Option<(Frame, f64)> = None;
         for (frame, own) in places {
-            // The cost of hiding is worth counting only where the place may still win.
+            // Hidden marks are costly to count; count them only if the place may still win.
             if !self.holds(&frame) || best.is_some_and(|(_, least)| own >= least) {
                 continue;
             }
@@ -71,7 +71,7 @@ impl Placing {
         Some(frame)
     }
 
-    /// A place for a box of this size that shall point at a place: near it, but not on it.
+    /// Takes a place for a call-out box of this size: near its target, but not on it.
     pub(super) fn take_near(
         &mut self,
         (width, height): (f64, f64),
@@ -103,7 +103,7 @@ impl Placing {
         }
         places.sort_by(|one, other| one.1.total_cmp(&other.1));
         let taken = self.take(places, false)?;
-        // Later words shall not hide the leader.
+        // Later words must not hide the leader.
         self.keep_line(&[nearest(&taken, target), target]);
         Some(taken)
     }
@@ -125,12 +125,12 @@ impl Placing {
     }
 }
 
-/// The place on a frame that is nearest to another place.
+/// The place on a frame nearest to another place.
 pub(super) fn nearest(frame: &Frame, (x, y): (f64, f64)) -> (f64, f64) {
     (x.clamp(frame.left, frame.right()), y.clamp(frame.top, frame.bottom()))
 }
 
-/// How much of a line lies in a frame, pixels (Liang and Barsky, 1984).
+/// Pixels of a line that lie in a frame (Liang and Barsky, 1984).
 fn length_in(((x0, y0), (x1, y1)): Piece, frame: &Frame) -> f64 {
     let (dx, dy) = (x1 - x0, y1 - y0);
     let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);

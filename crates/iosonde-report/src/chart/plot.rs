@@ -1,4 +1,4 @@
-//! Measured points: joined by straight lines, with intervals, and some of low confidence or failed.
+//! Measured points with intervals, joined by straight lines; some have low confidence or failed.
 
 mod lines;
 mod words;
@@ -15,68 +15,65 @@ use super::svg::{Frame, Svg};
 /// Lines through measured points, over curves and bands, with annotations.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plot {
-    /// A second scale, at the right side.
+    /// A second y axis, at the right.
     pub right: Option<Axis>,
-    /// Areas between two curves of steps; on the left axis.
+    /// Areas between two step curves, on the left axis.
     pub bands: Vec<Band>,
-    /// Curves of steps; on the left axis.
+    /// Step curves, on the left axis.
     pub curves: Vec<Curve>,
     /// Lines through measured points.
     pub lines: Vec<Line>,
-    /// Lines and ranges across the plot.
+    /// Vertical lines and shaded ranges.
     pub markers: Vec<Marker>,
-    /// Words in a box that point at a place.
     pub callouts: Vec<Callout>,
 }
 
-/// Which axis a value belongs to.
+/// The axis of a value.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Edge {
-    /// The one of the panel.
+    /// The y axis of the panel.
     #[default]
     Left,
-    /// The second one.
+    /// The second y axis.
     Right,
 }
 
-/// A straight line from point to point.
+/// Straight lines from point to point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// Its name in the legend. Lines of one name share a line there.
+    /// Name in the legend. Lines with the same name share one entry.
     pub name: String,
-    /// How it looks.
     pub style: Style,
-    /// The axis of its values.
     pub edge: Edge,
-    /// Its points in the order in which they are joined.
+    /// Points in the order in which they are joined.
     pub points: Vec<Point>,
-    /// Whether each point has a mark of its own; without, only the line is seen.
+    /// Whether each point has a mark; otherwise only the line is drawn.
     pub dotted: bool,
     /// Tooltip text of the line.
     pub hover: String,
 }
 
 impl Line {
-    /// One of the left axis whose points have marks, and whose tooltip is its name.
+    /// A line on the left axis with marks at its points, and its name as the tooltip.
     pub fn new(name: impl Into<String>, style: Style, points: Vec<Point>) -> Line {
         let name = name.into();
         Line { hover: name.clone(), name, style, edge: Edge::Left, points, dotted: true }
     }
 }
 
-/// What a measurement gave.
+/// Result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Measured {
     /// A value.
     Good(f64),
-    /// A value with low confidence: drawn hollow.
+    /// A value of low confidence, drawn hollow.
     LowConfidence(f64),
-    /// None that may be used: a cross at the foot of the plot, which no line touches.
+    /// No usable value: a cross at the foot of the plot, not joined by lines.
     Failed,
 }
 
 impl Measured {
-    /// The value, unless it failed.
+    /// The value; `None` if the measurement failed.
     pub fn number(self) -> Option<f64> {
         match self {
             Measured::Good(value) | Measured::LowConfidence(value) => Some(value),
@@ -88,9 +85,8 @@ impl Measured {
 /// A measured point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Where along the x axis.
+    /// Place on the x axis.
     pub x: f64,
-    /// What was measured.
     pub y: Measured,
     /// Lower and upper end of the interval of `x`.
     pub x_range: Option<(f64, f64)>,
@@ -103,7 +99,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// A good point without intervals or words.
+    /// A good point without intervals, label or tooltip.
     pub fn new(x: f64, y: f64) -> Point {
         Point {
             x,
@@ -115,26 +111,26 @@ impl Point {
         }
     }
 
-    /// The same with an interval of `y`.
+    /// Adds an interval of `y`.
     pub fn between(self, low: f64, high: f64) -> Point {
         Point { y_range: Some((low, high)), ..self }
     }
 
-    /// The same with words for the pointer.
+    /// Adds a tooltip.
     pub fn hover(self, hover: impl Into<String>) -> Point {
         Point { hover: hover.into(), ..self }
     }
 }
 
-/// A plot with the axes that its values are placed along.
+/// A plot with its axes and its area in the picture.
 #[derive(Clone, Copy)]
 struct Placed<'a> {
     plot: &'a Plot,
     x: &'a Axis,
     y: &'a Axis,
-    /// The plot between its axes.
+    /// The area within the sides of the plot.
     frame: Frame,
-    /// Where the ends of the axes lie, a little inside, so that no mark stands on an axis.
+    /// The area between the ends of the axes, slightly smaller, so that no mark touches an axis.
     field: Frame,
 }
 
@@ -149,13 +145,13 @@ impl Placed<'_> {
         }
     }
 
-    /// A place in pixels.
+    /// Converts a place to pixels.
     fn pixel(&self, x: f64, y: f64, edge: Edge, what: &str) -> Result<(f64, f64), ChartError> {
         let y = self.axis(edge, what)?.place(y)?;
         Ok((self.field.x(self.x.place(x)?), self.field.y(y)))
     }
 
-    /// Where a point is drawn, if it is.
+    /// Where a point is drawn; a failed one is drawn at the foot.
     fn pixel_of(&self, line: &Line, point: &Point) -> Result<(f64, f64), ChartError> {
         match point.y.number() {
             Some(y) => self.pixel(point.x, y, line.edge, &line.name),
@@ -164,7 +160,7 @@ impl Placed<'_> {
     }
 }
 
-/// Pixels from the foot of a plot to a point that has no value.
+/// Pixels from the foot of a plot to the cross of a failed point.
 const FOOT: f64 = 8.0;
 /// Radius of the mark of a point, pixels.
 const RADIUS: f64 = 4.0;
@@ -172,7 +168,7 @@ const RADIUS: f64 = 4.0;
 const INSET: f64 = 12.0;
 
 impl Plot {
-    /// Where the ends of the axes lie in the frame of the plot.
+    /// The area between the ends of the axes.
     pub(super) fn field(&self, frame: Frame) -> Frame {
         if self.lines.iter().any(|line| line.dotted) {
             frame.within(INSET, INSET, INSET / 2.0, 0.0)
@@ -187,7 +183,7 @@ impl Plot {
         words::draw(svg, placed)
     }
 
-    /// The style of an axis: that of its lines, if there are lines and a second axis.
+    /// The common style of the lines on an axis, if there is a second axis; `None` if they differ.
     pub(super) fn look(&self, edge: Edge) -> Option<Style> {
         let mut looks = self.lines.iter().filter(|line| line.edge == edge).map(|line| line.style);
         let first = looks.next()?;
@@ -195,7 +191,7 @@ impl Plot {
         (self.right.is_some() && !steps && looks.all(|look| look == first)).then_some(first)
     }
 
-    /// Every x that is drawn, to fit a scale to.
+    /// Every drawn x, for fitting a scale.
     pub fn xs(&self) -> Vec<f64> {
         let points = self.lines.iter().flat_map(|line| &line.points);
         let of_points = points.flat_map(|point| pair(point.x_range).chain([point.x]));
@@ -205,7 +201,7 @@ impl Plot {
         of_points.chain(steps).chain(areas).chain(markers).collect()
     }
 
-    /// Every y that is drawn on an axis, to fit its scale to.
+    /// Every y drawn on an axis, for fitting its scale.
     pub fn ys(&self, edge: Edge) -> Vec<f64> {
         let points = self.lines.iter().filter(|l| l.edge == edge).flat_map(|line| &line.points);
         let of_points = points.flat_map(|point| pair(point.y_range).chain(point.y.number()));

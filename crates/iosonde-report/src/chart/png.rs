@@ -1,4 +1,4 @@
-//! A picture as pixels, with a font of our own: the same bytes on every machine.
+//! Renders a picture as pixels with a built-in font: the same bytes on every machine.
 
 use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree};
@@ -6,13 +6,13 @@ use resvg::usvg::{Options, Tree};
 use super::ChartError;
 use super::letters::as_paths;
 
-/// Pixels of a side at most.
+/// Largest width and height, pixels.
 const LARGEST: f32 = 16_384.0;
 
-/// The PNG of a figure's SVG, `scale` pixels for each of its units: 2 for print and dense screens.
+/// The PNG of a figure's SVG. `scale` is pixels per SVG unit: 2 for print and dense screens.
 ///
 /// # Errors
-/// If the text is no SVG, or the picture would have no or too many pixels.
+/// If the text is not SVG, or a side of the picture would have no or too many pixels.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, ChartError> {
     let tree = Tree::from_str(&as_paths(svg)?, &Options::default())
         .map_err(|error| ChartError::Png(error.to_string()))?;

@@ -1,8 +1,8 @@
-//! What the numbers of an axis are, and so how its ticks are written.
+//! The quantity of an axis, which determines how its ticks are written.
 
 use iosonde_model::units::count::thousands;
 
-/// What the numbers of an axis are.
+/// Quantity of the numbers of an axis.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Quantity {
     /// Plain numbers. The title of the axis names their unit.
@@ -13,12 +13,12 @@ pub enum Quantity {
     Latency,
     /// Bytes, each written in the binary unit that fits.
     Bytes,
-    /// Times in nanoseconds, all written in the unit that fits the last.
+    /// Times in nanoseconds, all written in the unit that fits the largest.
     Time,
 }
 
 impl Quantity {
-    /// A single value in three significant digits.
+    /// A single value with three significant digits.
     pub(super) fn rough(self, value: f64) -> String {
         let value = format!("{value:.2e}").parse().unwrap_or(value);
         self.labels(&[value], value).concat()
@@ -37,8 +37,9 @@ impl Quantity {
     }
 }
 
-/// What decides the unit of a size: itself, unless its neighbours then needed many decimals, as
-/// `12.503906 GiB` does. All then have the largest unit in which none does.
+/// The value that determines the unit of a size. It is the size itself, unless a tick then needed
+/// many decimals, as in `12.503906 GiB`. Then all ticks share the largest unit without such
+/// decimals.
 fn byte_measure(ticks: &[f64], value: f64) -> f64 {
     let short = |value: f64, one: f64| (value / one * 100.0).fract() == 0.0;
     let own = |value: f64| SIZES.iter().find(|(least, ..)| value >= *least).map_or(1.0, |u| u.1);
@@ -49,7 +50,7 @@ fn byte_measure(ticks: &[f64], value: f64) -> f64 {
     common.map_or(value, |unit| unit.1)
 }
 
-/// Units with the value from which each is used and how much one is.
+/// Units: the least value for which each is used, its size, its name.
 type Units = [(f64, f64, &'static str)];
 
 const LATENCIES: [(f64, f64, &str); 4] =
@@ -83,7 +84,7 @@ fn in_unit(value: f64, measure: f64, units: &Units) -> String {
     }
 }
 
-/// Thousands and millions by their letter, from ten thousand on.
+/// Writes a number with k, M, G or T: thousands from ten thousand on, millions from one million on.
 fn counted(value: f64) -> String {
     let sizes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match sizes.iter().find(|(one, _)| value.abs() >= one * if *one < 1e6 { 10.0 } else { 1.0 }) {
@@ -92,7 +93,7 @@ fn counted(value: f64) -> String {
     }
 }
 
-/// A number with no more decimals than it has, nine at most.
+/// A number without trailing zeros, with at most nine decimals.
 fn plain(value: f64) -> String {
     let text = format!("{value:.9}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

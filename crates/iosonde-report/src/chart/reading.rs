@@ -6,7 +6,7 @@ use super::text;
 /// Depth of a text below its baseline, in font sizes.
 const DESCENT: f64 = 0.24;
 
-/// A text with the box it fills.
+/// A text with its bounding box.
 #[derive(Clone, Debug)]
 struct Written {
     words: String,
@@ -39,7 +39,7 @@ fn written(line: &str) -> Written {
     };
     let (ascent, descent) = (size * text::ASCENT, size * DESCENT);
     if line.contains("rotate(-90") {
-        // It runs upwards: its width is a height.
+        // The text is rotated and runs upwards: its width is a height.
         let (top, bottom) = (y - width / 2.0, y + width / 2.0);
         return Written { words, left: x - ascent, right: x + descent, top, bottom };
     }
@@ -76,7 +76,7 @@ fn corners(line: &str) -> Vec<(f64, f64)> {
     points
 }
 
-/// The middle of a mark.
+/// Centre of a mark.
 fn middle(corners: &[(f64, f64)]) -> (f64, f64) {
     let ends = |of: fn(&(f64, f64)) -> f64| {
         let all = corners.iter().map(of);
@@ -85,9 +85,9 @@ fn middle(corners: &[(f64, f64)]) -> (f64, f64) {
     (ends(|corner| corner.0), ends(|corner| corner.1))
 }
 
-/// Every fault of a figure: a text outside the canvas, two texts over each other, a text over a
-/// plot, data outside its plot; inside a plot a text beyond its sides, a text or a box over a mark,
-/// a box over another, a leader over a foreign box.
+/// Every layout fault of a figure: a text outside the canvas, over another text or over a plot;
+/// data outside its plot. Inside a plot: a text beyond the sides, a text or box over a mark,
+/// overlapping boxes, a leader under the box of another call-out.
 pub(crate) fn faults(svg: &str) -> Vec<String> {
     let head = svg.lines().next().unwrap();
     let (width, height) = (value(head, "width"), value(head, "height"));
@@ -111,14 +111,14 @@ pub(crate) fn faults(svg: &str) -> Vec<String> {
             let (left, top, right, bottom) = *plots.last().unwrap();
             let (x, y) = middle(&corners(line));
             inner.marks.push((x, y));
-            // Marks of a triangle are not as high on both sides of their place.
+            // The mark of a triangle is not centred on its place.
             if x < left - 1.0 || x > right + 1.0 || y < top - 1.0 || y > bottom + 1.0 {
                 faults.push(format!("({x}, {y}) outside its plot: {line:.200}"));
             }
         } else if line.contains("class=\"interval\"") {
             let (left, top, right, bottom) = *plots.last().unwrap();
             for (index, (x, y)) in corners(line).into_iter().enumerate() {
-                // The stem is the value; its caps are as wide as they are.
+                // The stem must lie within the plot; the caps may extend by their width.
                 let reach = if index < 2 { 0.11 } else { 4.0 };
                 if x < left - reach || x > right + reach || y < top - reach || y > bottom + reach {
                     faults.push(format!("({x}, {y}) outside its plot: {line:.200}"));
@@ -182,10 +182,10 @@ pub(crate) fn faults(svg: &str) -> Vec<String> {
     faults
 }
 
-/// What stands inside plots.
+/// Texts, boxes, leaders and marks inside plots.
 #[derive(Default)]
 struct Inner {
-    /// Numbers of a text and of its plot.
+    /// Index of a text and of its plot.
     texts: Vec<(usize, usize)>,
     boxes: Vec<(f64, f64, f64, f64)>,
     leaders: Vec<((f64, f64), (f64, f64))>,
@@ -223,7 +223,7 @@ impl Inner {
     }
 }
 
-/// All texts of a figure in the order of its text.
+/// All texts of a figure, in the order of the SVG.
 pub(crate) fn words(svg: &str) -> Vec<String> {
     svg.lines().filter(|line| line.starts_with("<text")).map(|line| written(line).words).collect()
 }

@@ -1,11 +1,11 @@
-//! The ink of a plot: ranges, bands, lines, intervals, marks.
+//! Draws the marks of a plot: ranges, bands, lines, intervals, points.
 
 use super::super::curves::{Drawn, placed, segments, thinned};
 use super::super::palette::{ACROSS, INK, PAPER, Style};
 use super::super::svg::{Frame, Svg, datum, escaped, number};
 use super::{Line, Measured, Placed, Point, RADIUS};
 
-/// Half the width of the bar that ends an interval, pixels.
+/// Half the width of an interval's cap, pixels.
 const CAP: f64 = 3.5;
 
 pub(super) fn draw(svg: &mut Svg, this: Placed) -> Drawn {
@@ -19,7 +19,7 @@ pub(super) fn draw(svg: &mut Svg, this: Placed) -> Drawn {
     for line in &this.plot.lines {
         draw_line(svg, this, line)?;
     }
-    // Marks stand over every line.
+    // Marks are drawn on top of all lines.
     for line in this.plot.lines.iter().filter(|line| line.dotted) {
         for point in &line.points {
             draw_intervals(svg, this, line, point)?;
@@ -54,7 +54,7 @@ fn draw_markers(svg: &mut Svg, this: Placed) -> Drawn {
     Ok(())
 }
 
-/// The line itself, in a part for each stretch without a failed point.
+/// Draws the line; a failed point interrupts it.
 fn draw_line(svg: &mut Svg, this: Placed, line: &Line) -> Drawn {
     let axis = this.axis(line.edge, &line.name)?;
     let mut d = String::new();
@@ -74,7 +74,7 @@ fn draw_line(svg: &mut Svg, this: Placed, line: &Line) -> Drawn {
     Ok(())
 }
 
-/// Intervals as bars with caps. The stem comes first in the path.
+/// Draws intervals as bars with caps. The stem comes first in the path.
 fn draw_intervals(svg: &mut Svg, this: Placed, line: &Line, point: &Point) -> Drawn {
     let Some(value) = point.y.number() else { return Ok(()) };
     let paint = format!("fill=\"none\" stroke=\"{}\" stroke-width=\"1.2\"", line.style.colour);
@@ -94,7 +94,7 @@ fn draw_intervals(svg: &mut Svg, this: Placed, line: &Line, point: &Point) -> Dr
     Ok(())
 }
 
-/// The path of an interval that stands upright.
+/// Path of a vertical interval.
 pub(in super::super) fn upright_interval(x: f64, low: f64, high: f64) -> String {
     let (low, high) = (number(low), number(high));
     let (left, x, right) = (number(x - CAP), number(x), number(x + CAP));
@@ -109,7 +109,7 @@ fn draw_mark(svg: &mut Svg, this: Placed, line: &Line, point: &Point) -> Drawn {
     Ok(())
 }
 
-/// The mark of a point in its state: filled, hollow or a cross.
+/// Draws the mark of a point by its state: filled, hollow or a cross.
 pub(in super::super) fn mark(
     svg: &mut Svg,
     class: &str,

@@ -1,4 +1,4 @@
-//! The words of a plot: labels of markers and points, call-outs.
+//! Draws the texts of a plot: labels of markers and points, call-outs.
 
 use super::super::ChartError;
 use super::super::annotation::Marker;
@@ -12,13 +12,13 @@ use super::{Measured, Placed, RADIUS};
 
 /// Height of a line of words, pixels.
 const LINE: f64 = 14.0;
-/// Between words and the sides of their box.
+/// Pixels between words and the sides of their box.
 const PADDING: f64 = 4.0;
-/// Pixels that a line of a box takes at most.
+/// Largest width of a line in a box, pixels.
 const WIDEST: f64 = 260.0;
-/// Between a point and its label.
+/// Pixels between a point and its label.
 const GAP: f64 = 2.5;
-/// From the sides of the plot to any words in it.
+/// Least pixels between the sides of the plot and any words in it.
 const BORDER: f64 = 2.0;
 
 pub(super) fn draw(svg: &mut Svg, this: Placed) -> Drawn {
@@ -32,7 +32,7 @@ pub(super) fn draw(svg: &mut Svg, this: Placed) -> Drawn {
     for marker in this.plot.markers.iter().filter(|marker| !marker.label.is_empty()) {
         draw_marker_label(svg, &mut placing, this, marker)?;
     }
-    // Labels with priority; labels of points may be omitted.
+    // Call-outs have priority; labels of points may be omitted.
     draw_callouts(svg, &mut placing, this)?;
     draw_point_labels(svg, &mut placing, this)
 }
@@ -91,7 +91,7 @@ fn keep_ink(placing: &mut Placing, this: Placed) -> Drawn {
     Ok(())
 }
 
-/// Where the label of a marker points: at its line or at the middle of its range.
+/// Where the label of a marker points: at its line, or at the middle of its range.
 fn middle(axis: &Axis, at: Option<f64>, range: Option<(f64, f64)>) -> Result<f64, ChartError> {
     match (at, range) {
         (Some(at), _) => axis.place(at),
@@ -100,7 +100,7 @@ fn middle(axis: &Axis, at: Option<f64>, range: Option<(f64, f64)>) -> Result<f64
     }
 }
 
-/// In a box at the top of its line, or along it.
+/// Draws the label of a marker in a box at the top of its line, or further down along it.
 fn draw_marker_label(svg: &mut Svg, placing: &mut Placing, this: Placed, marker: &Marker) -> Drawn {
     let Placed { frame, field, .. } = this;
     let (lines, (width, height)) = boxed(&marker.label, frame.width);
@@ -122,7 +122,8 @@ fn draw_marker_label(svg: &mut Svg, placing: &mut Placing, this: Placed, marker:
     Ok(())
 }
 
-/// Beside its point. A label that would hide something is left out; the tooltip has it.
+/// Draws labels beside their points. A label that would hide something is omitted; its text is in
+/// the tooltip.
 fn draw_point_labels(svg: &mut Svg, placing: &mut Placing, this: Placed) -> Drawn {
     for line in &this.plot.lines {
         for point in line.points.iter().filter(|point| !point.label.is_empty()) {
@@ -164,7 +165,7 @@ fn draw_callouts(svg: &mut Svg, placing: &mut Placing, this: Placed) -> Drawn {
         let Some(place) = placing.take_near(size, target) else { continue };
         let start = nearest(&place, target);
         let distance = (start.0 - target.0).hypot(start.1 - target.1);
-        // Up to the mark and not over it.
+        // The leader ends at the edge of the mark.
         let share = (RADIUS + 1.5) / distance;
         let end =
             (target.0 + (start.0 - target.0) * share, target.1 + (start.1 - target.1) * share);
@@ -175,7 +176,7 @@ fn draw_callouts(svg: &mut Svg, placing: &mut Placing, this: Placed) -> Drawn {
     Ok(())
 }
 
-/// Words in lines, and the size of a box around them.
+/// Wraps words into lines; also returns the size of their box.
 fn boxed(words: &str, room: f64) -> (Vec<String>, (f64, f64)) {
     let widest = WIDEST.min(room * 0.45);
     let lines = wrapped(words, Type::LABEL.size, false, widest);
