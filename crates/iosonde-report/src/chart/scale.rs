@@ -1,26 +1,26 @@
-//! From a value to a place along an axis, and the values that are worth a tick.
+//! Maps values to positions along an axis, and chooses the values for ticks.
 
 use super::ChartError;
 
-/// How values are laid out along an axis.
+/// Layout of values along an axis.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// Evenly; ticks at 1, 2 or 5 times a power of ten.
+    /// Linear; ticks at 1, 2 or 5 times a power of ten.
     Linear,
-    /// Evenly; ticks at powers of two times a power of 1024: bytes.
+    /// Linear; ticks at powers of two times a power of 1024, for bytes.
     Binary,
-    /// Evenly; ticks at round times. Values are nanoseconds.
+    /// Linear; ticks at round times. Values are nanoseconds.
     Time,
-    /// By the binary logarithm; ticks at powers of two.
+    /// Binary logarithm; ticks at powers of two.
     Log2,
-    /// By the decimal logarithm; ticks at powers of ten, or at 1, 2 and 5 times them.
+    /// Decimal logarithm; ticks at powers of ten, or at 1, 2 and 5 times them.
     Log10,
-    /// Shares below one, by the decimal logarithm of what is left: as far from 90 % to 99 % as from
-    /// there to 99.9 %. Ticks at 0, 50, 90 % and at the nines.
+    /// Decimal logarithm of 1 minus a share below one: 90 % to 99 % is as long as 99 % to 99.9 %.
+    /// Ticks at 0, 50, 90 % and at the nines.
     Nines,
 }
 
-/// A range of values and how they are laid out.
+/// A range of values and its layout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     kind: Kind,
@@ -28,11 +28,11 @@ pub struct Scale {
     to: f64,
 }
 
-/// Into how many steps at least a range is cut; `fit` rounds outwards to whole ones.
+/// Least number of steps in a range. `fit` rounds its ends outwards to whole steps.
 const FITTED_STEPS: f64 = 10.0;
 /// The same for times and bytes, whose steps are coarser and whose ends matter less.
 const FITTED_FINE_STEPS: f64 = 25.0;
-/// Steps of times, ns: from a second on, what a clock shows.
+/// Steps of times, ns: from one second on, those of a clock.
 const LONG_STEPS: [f64; 16] = [
     1e9, 2e9, 5e9, 10e9, 15e9, 30e9, 60e9, 120e9, 300e9, 600e9, 900e9, 1800e9, 3600e9, 7200e9,
     21_600e9, 86_400e9,
@@ -45,7 +45,7 @@ impl Scale {
     /// The smallest scale with round ends that holds every value.
     ///
     /// # Errors
-    /// If there is no value, one is not finite, or one has no logarithm and needs one.
+    /// If there is no value, one is not finite, or one has no logarithm but needs it.
     pub fn fit(kind: Kind, values: impl IntoIterator<Item = f64>) -> Result<Scale, ChartError> {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for value in values {
@@ -72,10 +72,10 @@ impl Scale {
         Ok(Scale { kind, from, to })
     }
 
-    /// Exactly this range. It must not be empty, and positive if logarithmic.
+    /// A scale of exactly this range, which must not be empty, and must be positive if logarithmic.
     ///
     /// # Errors
-    /// As [`Scale::fit`]; an empty range is [`ChartError::Empty`].
+    /// Those of [`Scale::fit`]; an empty range is [`ChartError::Empty`].
     pub fn exactly(kind: Kind, from: f64, to: f64) -> Result<Scale, ChartError> {
         Scale::fit(kind, [from, to])?;
         if from >= to {
@@ -84,12 +84,11 @@ impl Scale {
         Ok(Scale { kind, from, to })
     }
 
-    /// Both ends.
     pub fn ends(&self) -> (f64, f64) {
         (self.from, self.to)
     }
 
-    /// The name of its kind, for programs.
+    /// Name of its layout for programs.
     pub(super) fn word(&self) -> &'static str {
         match self.kind {
             Kind::Linear | Kind::Binary | Kind::Time => "linear",
@@ -98,7 +97,7 @@ impl Scale {
         }
     }
 
-    /// Where a value lies between the ends, `0..=1`; `None` outside, and for what has no place.
+    /// Position of a value between the ends, `0..=1`; `None` outside and for NaN.
     pub fn place(&self, value: f64) -> Option<f64> {
         if !(self.from..=self.to).contains(&value) {
             return None;
@@ -106,7 +105,7 @@ impl Scale {
         Some(match self.kind {
             Kind::Log2 | Kind::Log10 => (value / self.from).ln() / (self.to / self.from).ln(),
             Kind::Nines => {
-                // The logarithm of what is left: `1 - value`.
+                // The logarithm of the remainder, `1 - value`.
                 let (from, to) = ((-self.from).ln_1p(), (-self.to).ln_1p());
                 ((-value).ln_1p() - from) / (to - from)
             }
@@ -114,7 +113,7 @@ impl Scale {
         })
     }
 
-    /// Sets of ticks, the densest first. Each set is exact, ascending and within the ends.
+    /// Sets of ticks, the densest first. Ticks are exact, ascending and within the ends.
     pub(super) fn tick_sets(&self) -> Vec<Vec<f64>> {
         let sets: Vec<Vec<f64>> = match self.kind {
             Kind::Log2 => (1..=16).map(|every| self.powers_of_two(every)).collect(),
@@ -145,7 +144,7 @@ impl Scale {
         sets.into_iter().filter(|set| set.len() >= 2).collect()
     }
 
-    /// Places for faint lines between the ticks of a logarithmic scale or one of nines.
+    /// Values for faint lines between the ticks of a logarithmic scale or of one of nines.
     pub(super) fn minor_ticks(&self) -> Vec<f64> {
         if self.kind == Kind::Nines {
             return NINES.into_iter().filter(|share| self.holds(*share)).collect();
@@ -157,7 +156,7 @@ impl Scale {
     }
 
     fn multiples(&self, step: f64) -> Vec<f64> {
-        // Whole numbers, so that a tick is a product and not a sum with its errors.
+        // Multiplying by an integer avoids the accumulated errors of a sum.
         let first = (self.from / step - 1e-9).ceil() as i64;
         let last = (self.to / step + 1e-9).floor() as i64;
         (first..=last).map(|index| index as f64 * step).filter(|v| self.holds(*v)).collect()
@@ -186,20 +185,20 @@ impl Scale {
     }
 }
 
-/// `part * 10^exponent` as the nearest number to it, as a literal would be.
+/// `part * 10^exponent`, rounded like a literal.
 fn times_ten(part: i32, exponent: i32) -> f64 {
     let power = 10f64.powi(exponent.abs());
     if exponent < 0 { f64::from(part) / power } else { f64::from(part) * power }
 }
 
-/// Powers of two around a range; a single value gets one on each side.
+/// Powers of two that enclose a range; a single value gets one on each side.
 fn octaves(low: f64, high: f64) -> (f64, f64) {
     let (first, last) = (low.log2().floor() as i32, high.log2().ceil() as i32);
     let alone = i32::from(first == last);
     (2f64.powi(first - alone), 2f64.powi(last + alone))
 }
 
-/// 1, 2 or 5 times a power of ten around a range; a single value gets one on each side.
+/// 1, 2 or 5 times a power of ten that enclose a range; a single value gets one on each side.
 fn decades(low: f64, high: f64) -> (f64, f64) {
     let rounds = |value: f64| {
         let exponent = value.log10().floor() as i32;
@@ -217,14 +216,14 @@ fn decades(low: f64, high: f64) -> (f64, f64) {
     if from < to { (from, to) } else { (below(low, false), above(high, false)) }
 }
 
-/// Ticks of nines around a range; beyond the last one it ends at its highest value.
+/// Ticks of nines that enclose a range. A range beyond the last tick ends at its highest value.
 fn nines_around(low: f64, high: f64) -> (f64, f64) {
     let from = NINES.into_iter().filter(|tick| *tick <= low).fold(0.0, f64::max);
     let to = NINES.into_iter().find(|tick| *tick >= high && *tick > from).unwrap_or(high);
     if from < to { (from, to) } else { (0.0, to) }
 }
 
-/// Multiples of a round step around a range; a single value gets zero as its other end.
+/// Multiples of a round step that enclose a range; a single value gets zero as the other end.
 fn evenly(kind: Kind, low: f64, high: f64) -> (f64, f64) {
     let (low, high) = match (low == high, low == 0.0) {
         (true, true) => (0.0, 1.0),

@@ -1,4 +1,4 @@
-//! The text of a picture: elements one a line, coordinates with one decimal, every text escaped.
+//! Writes SVG: one element per line, coordinates with one decimal, every text escaped.
 
 use iosonde_model::units::clean::clean;
 use std::fmt::Write;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::palette::{INK, PAPER, Style};
 use super::text;
 
-/// A place in the picture, from its top left corner, in pixels.
+/// A rectangle in the picture, in pixels from the top left corner.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub left: f64,
@@ -24,7 +24,7 @@ impl Frame {
         self.top + self.height
     }
 
-    /// Without a border of these widths.
+    /// The frame without a border of these widths.
     pub(super) fn within(&self, left: f64, right: f64, top: f64, bottom: f64) -> Frame {
         Frame {
             left: self.left + left,
@@ -34,7 +34,7 @@ impl Frame {
         }
     }
 
-    /// Whether any of it lies in the other.
+    /// Whether the two frames overlap.
     pub(super) fn meets(&self, other: &Frame) -> bool {
         self.left < other.right()
             && other.left < self.right()
@@ -46,18 +46,18 @@ impl Frame {
         (self.left + self.width / 2.0, self.top + self.height / 2.0)
     }
 
-    /// Where a share of the width lies.
+    /// The x at a share of the width.
     pub(super) fn x(&self, share: f64) -> f64 {
         self.left + share * self.width
     }
 
-    /// Where a share of the height lies, counted from below.
+    /// The y at a share of the height, counted from the bottom.
     pub(super) fn y(&self, share: f64) -> f64 {
         self.bottom() - share * self.height
     }
 }
 
-/// Which end of a text its place is.
+/// The part of a text that is at its position.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Anchor {
     Start,
@@ -65,7 +65,7 @@ pub(super) enum Anchor {
     End,
 }
 
-/// How a text looks.
+/// Style of a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Type {
     pub size: f64,
@@ -73,7 +73,7 @@ pub(super) struct Type {
     pub colour: &'static str,
 }
 
-/// A picture that is being written.
+/// A picture under construction.
 #[derive(Default)]
 pub(super) struct Svg {
     body: String,
@@ -81,20 +81,20 @@ pub(super) struct Svg {
 }
 
 impl Svg {
-    /// One line of the picture.
+    /// Appends one line.
     fn line(&mut self, element: &str) {
         self.body.push_str(element);
         self.body.push('\n');
     }
 
-    /// A text whose baseline begins, ends or has its middle here.
+    /// A text whose baseline starts, ends or is centred here.
     pub(super) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, kind: Type, words: &str) {
         let attributes = type_attributes(anchor, kind);
         let (x, y, words) = (number(x), number(y), escaped(words));
         self.line(&format!("<text x=\"{x}\" y=\"{y}\"{attributes}>{words}</text>"));
     }
 
-    /// A text that runs upwards, with its middle here.
+    /// A vertical text that runs upwards, centred here.
     pub(super) fn upright(&mut self, (x, y): (f64, f64), kind: Type, words: &str) {
         let attributes = type_attributes(Anchor::Middle, kind);
         let (x, y, words) = (number(x), number(y), escaped(words));
@@ -103,29 +103,29 @@ impl Svg {
         ));
     }
 
-    /// A text inside a plot, whose baseline begins, ends or has its middle here.
+    /// The same inside a plot.
     pub(super) fn inside(&mut self, (x, y): (f64, f64), anchor: Anchor, kind: Type, words: &str) {
         let attributes = type_attributes(anchor, kind);
         let (x, y, words) = (number(x), number(y), escaped(words));
         self.line(&format!("<text class=\"in\" x=\"{x}\" y=\"{y}\"{attributes}>{words}</text>"));
     }
 
-    /// The area of a plot: what is drawn until [`Svg::close`] belongs to it. Where it is `sharp`,
-    /// edges lie on whole pixels, or the ground would shine through between neighbours. `scales`
-    /// are attributes that say what its sides mean.
+    /// Opens the area of a plot, to which everything until [`Svg::close`] belongs. `sharp` puts
+    /// edges on whole pixels; otherwise the background would show between neighbouring rectangles.
+    /// `scales` are attributes that describe the axes.
     pub(super) fn open_plot(&mut self, frame: Frame, sharp: bool, scales: &str) {
         self.line(if sharp { "<g shape-rendering=\"crispEdges\">" } else { "<g>" });
         self.rectangle("plot", frame, &format!("fill=\"none\" stroke=\"none\"{scales}"), "");
     }
 
-    /// Ends what was opened.
+    /// Closes the area of a plot.
     pub(super) fn close(&mut self) {
         self.line("</g>");
     }
 
-    /// A rectangle with further attributes and words for the pointer.
+    /// A rectangle with further attributes and a tooltip.
     pub(super) fn rectangle(&mut self, class: &str, frame: Frame, paint: &str, hover: &str) {
-        // Edges are rounded, not widths, so that neighbours meet.
+        // Edges are rounded, not widths, so that neighbours touch.
         let (left, top) = (rounded(frame.left), rounded(frame.top));
         let (width, height) = (rounded(frame.right()) - left, rounded(frame.bottom()) - top);
         let place = format!(
@@ -138,19 +138,19 @@ impl Svg {
         self.element("rect", class, &format!("{place} {paint}"), hover);
     }
 
-    /// A path of absolute coordinates.
+    /// A path in absolute coordinates.
     pub(super) fn path(&mut self, class: &str, d: &str, paint: &str, hover: &str) {
         self.element("path", class, &format!("d=\"{d}\" {paint}"), hover);
     }
 
-    /// A dot on a curve; `datum` as [`datum`] gives it.
+    /// A dot on a curve; `datum` are the attributes from [`datum`].
     pub(super) fn dot(&mut self, (x, y): (f64, f64), colour: &str, datum: &str, hover: &str) {
         let place = format!("cx=\"{}\" cy=\"{}\" r=\"2.6\"", number(x), number(y));
         let paint = format!("fill=\"{colour}\" stroke=\"{PAPER}\" stroke-width=\"0.8\"{datum}");
         self.element("circle", "data", &format!("{place} {paint}"), hover);
     }
 
-    /// A mark in the shape of a style, its middle here.
+    /// A mark in the shape of a style, centred here.
     pub(super) fn mark(
         &mut self,
         class: &str,
@@ -185,7 +185,7 @@ impl Svg {
         }
     }
 
-    /// What fills an area in a style: its colour, hatched where the style says so.
+    /// Attributes that fill an area in a style: its colour, with the hatch if the style has one.
     pub(super) fn fill(&mut self, style: Style) -> String {
         if style.hatch.is_empty() {
             return format!("fill=\"{0}\" stroke=\"{0}\"", style.colour);
@@ -196,7 +196,7 @@ impl Svg {
         format!("fill=\"url(#{})\" stroke=\"{}\"", pattern_name(style), style.colour)
     }
 
-    /// The whole text.
+    /// Completes the SVG with its header and its hatches.
     pub(super) fn finish(self, title: &str, width: f64, height: f64) -> String {
         let (width, height) = (number(width.ceil()), number(height.ceil()));
         let mut out = format!(
@@ -251,8 +251,8 @@ fn type_attributes(anchor: Anchor, kind: Type) -> String {
     format!(" text-anchor=\"{anchor}\" font-size=\"{size}\" fill=\"{colour}\"{weight}")
 }
 
-/// Attributes from which a program reads what is drawn: its place along the x axis, its value and
-/// its series. Each begins with a space.
+/// Attributes from which a program reads a datum: its x, its value and its series. Each begins with
+/// a space.
 pub(super) fn datum(x: &str, value: Option<f64>, series: &str) -> String {
     let value = value.map_or(String::new(), |value| format!(" data-y=\"{}\"", short(value)));
     format!(" data-x=\"{}\"{value} data-s=\"{}\"", escaped(x), escaped(series))
@@ -263,18 +263,18 @@ pub(super) fn short(value: f64) -> String {
     format!("{value:.5e}").parse::<f64>().unwrap_or(value).to_string()
 }
 
-/// The same colour and hatch has the same name in every picture, so that pictures may share a page.
+/// Name of a hatch pattern. Equal patterns have equal names, so that pictures may share a page.
 fn pattern_name(style: Style) -> String {
     let hatch: String = style.hatch.chars().filter(char::is_ascii_alphanumeric).collect();
     format!("hatch-{}-{hatch}", style.colour.trim_start_matches('#'))
 }
 
-/// To the tenth of a pixel.
+/// Rounds to a tenth of a pixel.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// A coordinate with one decimal, none if it is zero; never `-0`.
+/// A coordinate with one decimal, omitted if it is zero; never `-0`.
 pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     match text.strip_suffix(".0") {
@@ -284,8 +284,8 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// A text that no reader of XML or HTML can take for anything else, between tags or as the value of
-/// an attribute in quotation marks. Two characters that XML cannot hold are left out.
+/// Escapes a text for XML and HTML, between tags or as a quoted attribute value. Two characters
+/// that XML cannot hold are left out.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in clean(text).chars() {

@@ -1,8 +1,8 @@
-//! How wide a text will be, without a font at hand.
+//! Estimates the width of a text without a font.
 
-/// Advance widths of the characters from the space to `~` in thousandths of the font size: of each
-/// the wider of DejaVu Sans and Liberation Sans, whose widths are those of Arial and Helvetica. So
-/// a text drawn in any of the four is at most as wide as it was thought to be.
+/// Advance widths of the characters from the space to `~`, in thousandths of the font size. Each is
+/// the larger of DejaVu Sans and Liberation Sans, whose widths equal those of Arial and Helvetica.
+/// A text in any of the four fonts is therefore at most as wide as estimated.
 #[rustfmt::skip]
 const WIDTHS: [u16; 95] = [
     318, 401, 460, 838, 636, 950, 780, 275, 390, 390, 500, 838, 318, 361, 318, 337,
@@ -12,9 +12,9 @@ const WIDTHS: [u16; 95] = [
     500, 613, 635, 550, 635, 615, 352, 635, 634, 278, 278, 579, 278, 974, 634, 612,
     635, 635, 411, 521, 392, 634, 592, 818, 592, 592, 525, 636, 337, 636, 838,
 ];
-/// Any other character: as wide as the widest of those that figures use (`…`, `×`, `→`, `≥`).
+/// Width of any other character: that of the widest in figures (`…`, `×`, `→`, `≥`).
 const OTHER_WIDTH: u16 = 1000;
-/// The same of the bold fonts.
+/// The same for the bold fonts.
 #[rustfmt::skip]
 const BOLD_WIDTHS: [u16; 95] = [
     349, 457, 521, 838, 696, 1002, 873, 307, 458, 458, 523, 838, 380, 416, 380, 366,
@@ -25,7 +25,7 @@ const BOLD_WIDTHS: [u16; 95] = [
     716, 716, 494, 596, 479, 712, 652, 924, 646, 652, 583, 712, 366, 712, 838,
 ];
 
-/// Height above the baseline, in font sizes: capitals, digits and most else.
+/// Height of capitals, digits and most other characters above the baseline, in font sizes.
 pub(super) const ASCENT: f64 = 0.78;
 
 /// Width of a text, in the unit of `size`; an upper bound.
@@ -48,12 +48,12 @@ fn advance(character: char, bold: bool) -> u16 {
     }
 }
 
-/// The text, or as much of its beginning as fits with an ellipsis.
+/// The text, or as much of its beginning as fits, with an ellipsis.
 pub(crate) fn shortened(text: &str, size: f64, room: f64) -> String {
     shortened_in(text, size, false, room)
 }
 
-/// The same, in bold or not.
+/// The same for bold or regular text.
 pub(super) fn shortened_in(text: &str, size: f64, bold: bool, room: f64) -> String {
     if width(text, size, bold) <= room {
         return text.into();
@@ -69,7 +69,7 @@ pub(super) fn shortened_in(text: &str, size: f64, bold: bool, room: f64) -> Stri
     format!("{}…", kept.trim_end())
 }
 
-/// The text in lines that fit, broken at spaces; a word that does not fit alone is shortened.
+/// Wraps a text at spaces; a word that does not fit on a line of its own is shortened.
 pub(crate) fn wrapped(text: &str, size: f64, bold: bool, room: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

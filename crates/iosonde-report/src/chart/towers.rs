@@ -1,5 +1,5 @@
-//! Upright bars on a floor with names along two sides, in oblique projection: rows further back
-//! stand further up and to the right, by the same distance each, so that heights stay comparable.
+//! Upright bars on a floor with names along two sides, in oblique projection. Each row is drawn the
+//! same distance further up and to the right than the one before it, so heights are comparable.
 
 use super::axis::{Axis, Tick};
 use super::curves::{Drawn, segments};
@@ -7,45 +7,44 @@ use super::palette::{GRID, PAPER, Style, shaded, style};
 use super::plot::{self, Measured};
 use super::svg::{Anchor, Frame, Svg, Type, datum, short};
 
-/// Bars on a floor: columns are the names of the x axis.
+/// Bars on a floor; its columns are the names of the x axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Towers {
-    /// What the rows are.
+    /// Heading of the row names.
     pub title: String,
-    /// Names of the rows, from the front to the back.
+    /// Names of the rows, front to back.
     pub rows: Vec<String>,
-    /// The bars.
     pub towers: Vec<Tower>,
 }
 
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tower {
-    /// Its name of the x axis, from 0.
+    /// Index of its name on the x axis.
     pub column: usize,
-    /// Its row, from 0 at the front.
+    /// Index of its row; 0 is the front.
     pub row: usize,
-    /// How high it is; a failed one is a cross on the floor.
+    /// Height; a failed bar is a cross on the floor.
     pub value: Measured,
     /// Tooltip text.
     pub hover: String,
 }
 
-/// How far a row stands behind the one before, pixels to the right and up.
+/// Offset of each row from the row in front of it, pixels to the right and up.
 const BACK: (f64, f64) = (20.0, 17.0);
-/// Share of its field of the floor that a bar covers, in both directions.
+/// Share of its floor field that a bar covers, in both directions.
 const COVERED: f64 = 0.6;
-/// Pixels that a bar is wide at most: a wider one hides those behind it.
+/// Largest width of a bar, pixels: a wider one hides those behind it.
 const WIDEST: f64 = 64.0;
-/// From the floor to the names of its rows.
+/// Pixels between the floor and the names of its rows.
 const LABEL_GAP: f64 = 8.0;
-/// How much white is mixed into the colour of a bar on its top.
+/// Share of white in the colour of a bar's top.
 const TOP: f64 = 0.45;
-/// How much black on its side.
+/// Share of black in the colour of a bar's side.
 const SIDE: f64 = 0.25;
 
 impl Towers {
-    /// The front of the floor with the wall of the scale over it, in the frame of the plot.
+    /// The front of the floor with the wall above it, where the scale is.
     pub(super) fn field(&self, plot: Frame) -> Frame {
         let (right, up) = self.depth();
         let widest = self.rows.iter().map(|name| Type::TICK.width(name)).fold(0.0, f64::max);
@@ -53,7 +52,7 @@ impl Towers {
         plot.within(0.0, right + labels, up, 0.0)
     }
 
-    /// From the front of the floor to its back.
+    /// Offset of the back of the floor from its front.
     fn depth(&self) -> (f64, f64) {
         let rows = self.rows.len() as f64;
         (rows * BACK.0, rows * BACK.1)
@@ -68,7 +67,7 @@ impl Towers {
     ) -> Drawn {
         self.draw_room(svg, field, y_ticks);
         self.draw_rows(svg, field);
-        // What is behind is drawn first, and of a row what is at the left.
+        // Bars further back are drawn first; within a row, from left to right.
         let mut all: Vec<&Tower> = self.towers.iter().collect();
         all.sort_by_key(|tower| (usize::MAX - tower.row, tower.column));
         for tower in all {
@@ -77,7 +76,7 @@ impl Towers {
         Ok(())
     }
 
-    /// The floor, and the lines of the scale along the left and the back wall.
+    /// Draws the floor, and the lines of the scale along the left and the back wall.
     fn draw_room(&self, svg: &mut Svg, field: Frame, y_ticks: &[Tick]) {
         let (right, up) = self.depth();
         let mut d = outline(&[
@@ -149,7 +148,7 @@ impl Towers {
     }
 }
 
-/// The colours of front, top and side; one of low confidence is hollow.
+/// Colours of the front, top and side; a low-confidence bar is white.
 fn colours(look: Style, value: Measured) -> [String; 3] {
     match value {
         Measured::LowConfidence(_) => [PAPER; 3].map(str::to_owned),
