@@ -28,7 +28,7 @@ struct Column {
     heading: &'static str,
     width: usize,
     is_text: bool,
-    /// On a narrow screen the columns of the highest rank are left out first; rank 0 always stays.
+    /// On a narrow screen, columns of the highest rank are omitted first; rank 0 always stays.
     rank: u8,
 }
 
@@ -36,9 +36,9 @@ const fn column(heading: &'static str, width: usize, rank: u8) -> Column {
     Column { heading, width, is_text: rank == TEXT || width == TITLE, rank }
 }
 
-/// Width of the title of a row.
+/// Width of the title column.
 const TITLE: usize = 12;
-/// Rank of the pattern, which the title implies.
+/// Rank of the pattern column, which the title implies.
 const TEXT: u8 = 5;
 
 const COLUMNS: [Column; 11] = [
@@ -57,21 +57,21 @@ const COLUMNS: [Column; 11] = [
 
 /// Mark of a row that has a warning or a named limit.
 const WARNING: char = '*';
-/// Mark of a row whose figures have low confidence, or that had errors.
+/// Mark of a row with low-confidence figures or with errors.
 const DOUBT: char = '!';
 
-/// The table, as wide as a screen allows.
+/// The table, as wide as the screen allows.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckTable {
-    /// Columns of the screen.
+    /// Width of the screen, columns.
     screen: usize,
-    /// Columns of the table up to this rank are shown; `None`: not even those of rank 0 fit.
+    /// Highest rank of the columns shown; `None`: not even those of rank 0 fit.
     rank: Option<u8>,
 }
 
 impl CheckTable {
-    /// For a screen of so many columns. Columns are left out by importance until the others fit;
-    /// where the most important ones do not, each row becomes a block of lines.
+    /// A table for a screen of `screen` columns. Columns are omitted by rank until the others fit.
+    /// If those of rank 0 do not fit, each row becomes a block of lines.
     pub fn new(screen: usize) -> CheckTable {
         let width = |rank: &u8| {
             let shown = COLUMNS.iter().filter(|column| column.rank <= *rank);
@@ -91,7 +91,7 @@ impl CheckTable {
         format!("{line}  {rule}\n")
     }
 
-    /// The row of a finished cell, its sub-rows per role, and notes on what is not known.
+    /// The row of a finished cell, its sub-rows per role, and notes on unknown figures.
     ///
     /// A row that is INVALID, FAILED or PARTIAL has no figures.
     pub fn row(self, run: &Run, assessment: &Assessment) -> String {
@@ -130,8 +130,8 @@ impl CheckTable {
         out
     }
 
-    /// Texts under their headings, or below each other where the screen is too narrow. A text too
-    /// wide for its column takes the space it needs.
+    /// Texts under their headings, or one per line if the screen is too narrow. A text too wide for
+    /// its column takes the space it needs.
     fn line(self, texts: &[String; COLUMNS.len()]) -> String {
         let shown =
             texts.iter().zip(&COLUMNS).filter(|(_, column)| column.rank <= self.rank.unwrap_or(0));
@@ -160,25 +160,25 @@ impl CheckTable {
 
 /// Everything that a check prints.
 pub struct CheckReport<'a> {
-    /// What stands first.
+    /// The first lines of the report.
     pub answer: Answer,
     pub rows: &'a [(&'a Run, &'a Assessment)],
-    /// The class of storage that they are typical of.
+    /// The class of storage that the rows are typical of.
     pub placement: &'a Placement,
-    /// The verdict over them.
+    /// The verdict over all rows.
     pub verdict: &'a Verdict,
-    /// The expectations.
+    /// The expectations and whether they were met.
     pub judged: &'a [Judged],
-    /// Comparisons with another program.
+    /// Comparisons with measurements by another program.
     pub cross_checks: &'a [CrossCheck],
     /// Whether all that was planned was measured.
     pub complete: bool,
-    /// Titles of the workloads that were left out, since they write.
+    /// Titles of the workloads left out because they write.
     pub left_out: &'a [String],
 }
 
 impl CheckReport<'_> {
-    /// As text for a screen of so many columns.
+    /// The text for a screen of `screen` columns.
     pub fn text(&self, screen: usize) -> String {
         let table = CheckTable::new(screen);
         let mut out = self.answer.text(screen);
@@ -215,7 +215,7 @@ impl CheckReport<'_> {
     }
 }
 
-/// The rows beside the class of storage that fits best.
+/// The rows compared with the best-fitting class of storage.
 fn placement_text(placement: &Placement, screen: usize) -> String {
     let Some((name, source, rows)) = &placement.class else { return String::new() };
     let heading = if placement.fits { "Class" } else { "Nearest class" };
@@ -282,7 +282,7 @@ fn footer(rows: &[(&Run, &Assessment)]) -> String {
     out
 }
 
-/// Why a row has no figures, in capitals first.
+/// The reason why a row has no figures; it begins with a word in capitals.
 fn no_headline(run: &Run, assessment: &Assessment) -> Option<String> {
     if let Outcome::Failed { error } = &run.outcome {
         return Some(format!("FAILED: {}", clean(error)));
@@ -334,7 +334,7 @@ fn row(
     ]
 }
 
-/// `70/30`, as achieved.
+/// `70/30`, as measured.
 fn mix(read_share: Option<f64>) -> String {
     let Some(share) = read_share else { return "n/a".into() };
     let read = (share * 100.0).round();
@@ -358,7 +358,7 @@ fn without_interval(quantile: &Quantile) -> Option<NoInterval> {
     }
 }
 
-/// What a row cannot say in its cells.
+/// Notes on figures that the cells of a row cannot show.
 fn notes(figures: &Figures) -> Vec<String> {
     let mut notes = Vec::from_iter(run_text::steady_note(figures.steady, "row"));
     let latency = &figures.all.total.latency;
@@ -382,7 +382,7 @@ fn notes(figures: &Figures) -> Vec<String> {
     notes
 }
 
-/// The mark after a title, by the gravest finding.
+/// The mark after a title, by the most severe finding.
 fn mark(assessment: &Assessment) -> &'static str {
     let gravest = assessment.findings.iter().map(|finding| finding.severity).max();
     match gravest.unwrap_or(Severity::Fact) {
@@ -490,7 +490,7 @@ mod tests {
                 complete: true,
                 left_out: &["Logging".to_owned(), "Lakehouse".to_owned()],
             };
-            // As a terminal gets it: the program breaks what no renderer has broken.
+            // As a terminal shows it: `wrapped` breaks the lines that no renderer has broken.
             assert_screens(name, |screen| wrapped(&report.text(screen), screen));
         }
     }

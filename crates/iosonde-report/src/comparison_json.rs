@@ -1,4 +1,4 @@
-//! Two sets of runs beside each other, as a document.
+//! A comparison of two sets of runs as a JSON document.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,14 +15,14 @@ pub fn comparison_json(compared: &Comparison, exit_code: u8) -> Value {
     compare_json(COMPARISON_SCHEMA, compared, exit_code)
 }
 
-/// A document of `compare`: what every document has, and then the fields of the comparison.
+/// A document of `compare`: the fields of every document, followed by those of the comparison.
 pub(crate) fn compare_json(schema: &str, compared: &impl Serialize, exit_code: u8) -> Value {
     let mut document = envelope(schema, "compare", exit_code, compared);
     cleaned(&mut document);
     document
 }
 
-/// Strings from outside lose their control characters.
+/// Removes control characters from all strings.
 fn cleaned(value: &mut Value) {
     match value {
         Value::String(text) => *text = clean(text),

@@ -1,4 +1,4 @@
-//! Two sets of runs beside each other, as the sections of a page.
+//! A comparison of two sets of runs as the sections of a page.
 
 use super::chart::{
     Axis, ChartError, Figure, Kind, Line, Marker, Marks, Measured, Panel, Plot, Point, Quantity,
@@ -8,7 +8,7 @@ use super::comparison_text::{gate_line, notes, percent, rows, runs, within};
 use super::report::{Block, Column, Picture, Section, Table};
 use iosonde_analysis::comparison::{Cell, Comparison, Row};
 
-/// What is compared, a table and a figure for each cell, and what came of the gates.
+/// The subject, a table and a figure for each cell, and the results of the gates.
 ///
 /// # Errors
 /// If a figure cannot be drawn.
@@ -57,7 +57,7 @@ fn table(cell: &Cell) -> Table {
     Table::of_texts("One value per run, medians over runs.", columns, rows(cell))
 }
 
-/// The ratio of each metric with its interval; `None` where no metric has one.
+/// Draws the ratio of each metric with its interval; `None` if no metric has one.
 fn ratios(cell: &Cell, tolerance: f64) -> Result<Option<Figure>, ChartError> {
     let known: Vec<(&Row, (f64, f64))> =
         cell.rows.iter().filter_map(|row| Some((row, row.contrast.interval?))).collect();
@@ -68,7 +68,7 @@ fn ratios(cell: &Cell, tolerance: f64) -> Result<Option<Figure>, ChartError> {
     let ends = known.iter().flat_map(|(_, (low, high))| [low - 1.0, high - 1.0]);
     let ends = ends.chain([band.0, band.1]);
     let x = Axis::fit("change", Quantity::Share, Kind::Linear, ends)?;
-    // The first name is the lowest.
+    // The first metric is drawn lowest.
     let line = |(at, (row, (low, high))): (usize, &(&Row, (f64, f64)))| {
         let change = row.contrast.ratio - 1.0;
         let hover = format!("{}: {}", row.metric, percent(change));

@@ -1,4 +1,4 @@
-//! Two sets of runs beside each other, as text.
+//! A comparison of two sets of runs as text.
 
 use super::answer::Answer;
 use super::clean::clean;
@@ -10,11 +10,11 @@ use iosonde_analysis::comparison::{Cell, Comparison, Gated, Row, Verdict};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::effect::magnitude;
 
-/// Columns of the text at most.
+/// Most columns of the text.
 const COLUMNS: usize = 120;
 
-/// The answer, the tables, what they rest on, and what came of the gates; for a screen of so many
-/// columns.
+/// The answer, the tables, the notes on them, and the results of the gates, for a screen of
+/// `screen` columns.
 pub fn comparison_text(compared: &Comparison, screen: usize) -> String {
     let mut out = Text::new(screen, COLUMNS);
     out.push_str(&Answer::of_comparison(compared).text(out.columns));
@@ -64,7 +64,7 @@ fn table(out: &mut Text, cell: &Cell) {
     }
 }
 
-/// The cells of each metric: its name, A, B, their ratio, p, the verdict.
+/// Table cells of each metric: name, A, B, ratio, p, verdict.
 pub(crate) fn rows(cell: &Cell) -> Vec<Vec<String>> {
     let row = |row: &Row| {
         let [a, b] = row.contrast.medians.map(|value| figure(&row.metric, value));
@@ -73,7 +73,7 @@ pub(crate) fn rows(cell: &Cell) -> Vec<Vec<String>> {
     cell.rows.iter().map(row).collect()
 }
 
-/// The intervals within each side that is one run.
+/// The intervals within a side that consists of one run.
 pub(crate) fn within(cell: &Cell) -> Vec<String> {
     [0, 1].into_iter().filter_map(|side| within_side(cell, side)).collect()
 }
@@ -150,7 +150,7 @@ pub fn words(row: &Row) -> String {
     }
 }
 
-/// The whole number without its sign: `14,369`.
+/// A number rounded to an integer, without its sign: `14,369`.
 fn thousands(number: f64) -> String {
     count::thousands(number.abs().round() as u64)
 }
@@ -165,12 +165,12 @@ pub(crate) fn percent(change: f64) -> String {
     }
 }
 
-/// `5`, `6.2`
+/// A tolerance in percent: `5`, `6.2`.
 fn share(tolerance: f64) -> String {
     format!("{}", (1e3 * tolerance).round() / 10.0)
 }
 
-/// What would decide what is open.
+/// The runs needed to decide the open metrics.
 pub(crate) fn needed(compared: &Comparison) -> Option<String> {
     let rows = || compared.cells.iter().flat_map(|cell| &cell.rows);
     if let Some(few) = rows().find(|row| !row.contrast.is_enough()) {
@@ -197,7 +197,7 @@ pub(crate) fn needed(compared: &Comparison) -> Option<String> {
     further(compared)
 }
 
-/// How many more runs decide all figures that are open, and which no number of runs decides.
+/// The number of further runs that decides all open figures, and the figures that none can decide.
 fn further(compared: &Comparison) -> Option<String> {
     let open = compared.open();
     let (never, decided): (Vec<_>, Vec<_>) = open.iter().partition(|(_, more)| more.is_none());
@@ -221,7 +221,7 @@ fn further(compared: &Comparison) -> Option<String> {
     Some(if never.is_empty() { format!("{measure}.") } else { format!("{measure}; {never}.") })
 }
 
-/// What the tables rest on.
+/// Notes on tests, intervals and assumptions of the tables.
 pub(crate) fn notes(compared: &Comparison) -> Vec<String> {
     let rows = || compared.cells.iter().flat_map(|cell| &cell.rows);
     let mut all = Vec::new();

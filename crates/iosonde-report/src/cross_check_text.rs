@@ -1,4 +1,4 @@
-//! The same load as another program measured it, as text.
+//! The comparison with another program's measurement of the same load, as text.
 
 use std::fmt::Write as _;
 

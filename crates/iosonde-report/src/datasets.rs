@@ -1,11 +1,11 @@
-//! Tables of numbers as files for other programs: CSV for spreadsheets, columns between blanks for
+//! Data sets as files for other programs: CSV for spreadsheets, columns separated by blanks for
 //! gnuplot.
 
 use super::clean::clean;
 use super::report::{DataSet, Datum};
 
-/// A data set as CSV (RFC 4180) with a line of names. Numbers are bare and whole digits, a missing
-/// one is an empty cell, and no spreadsheet takes a text for a formula.
+/// A data set as CSV (RFC 4180) with a header line. Numbers have all digits and no separators, a
+/// missing one is an empty cell, and no spreadsheet can take a text for a formula.
 pub fn csv(data: &DataSet) -> String {
     let names = data.columns.iter().map(|name| csv_cell(name));
     let mut out = line(names, ",");
@@ -19,8 +19,8 @@ pub fn csv(data: &DataSet) -> String {
     out
 }
 
-/// A data set as columns between blanks: the names stand behind `#`, a missing number is `NaN`,
-/// which gnuplot leaves out, and a text has no blank.
+/// A data set as columns separated by blanks. The header begins with `#`, a missing number is
+/// `NaN`, which gnuplot skips, and blanks in texts are replaced.
 pub fn ssv(data: &DataSet) -> String {
     let names = data.columns.iter().map(|name| word(name));
     let mut out = format!("# {}", line(names, " "));
@@ -34,8 +34,8 @@ pub fn ssv(data: &DataSet) -> String {
     out
 }
 
-/// A text as a cell of CSV: quoted where it must be, and with a leading `'` where a spreadsheet
-/// would run it.
+/// A text as a CSV cell: quoted if necessary, and with a leading `'` if a spreadsheet would take it
+/// for a formula.
 pub(crate) fn csv_cell(text: &str) -> String {
     let text = clean(text);
     let harmless = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
@@ -50,7 +50,7 @@ fn line(cells: impl Iterator<Item = String>, between: &str) -> String {
     format!("{}\n", cells.join(between))
 }
 
-/// A number as every program reads it; `None` for what is none.
+/// A number without separators; `None` for a text or a missing value.
 fn bare(datum: &Datum) -> Option<String> {
     match datum {
         Datum::Integer(value) => Some(value.to_string()),
@@ -59,14 +59,14 @@ fn bare(datum: &Datum) -> Option<String> {
     }
 }
 
-/// A text that gnuplot takes for one word: no blank, no quotation mark, no comment.
+/// A text as one word for gnuplot: blanks, quotation marks and `#` are replaced.
 fn word(text: &str) -> String {
     let apart = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '#');
     let text = clean(&text.replace(apart, "_"));
     if text.is_empty() { "-".into() } else { text }
 }
 
-/// What a number may be in, as the end of its name.
+/// Units of numbers, as suffixes of column names.
 #[cfg(test)]
 const UNITS: [&str; 15] = [
     "_ns",
@@ -86,7 +86,7 @@ const UNITS: [&str; 15] = [
     "_number",
 ];
 
-/// Numbers that are names of settings or places in an order, and so have no unit.
+/// Columns of settings and indexes, which need no unit.
 #[cfg(test)]
 const SETTINGS: [&str; 14] = [
     "trial",
@@ -105,8 +105,8 @@ const SETTINGS: [&str; 14] = [
     "quantile",
 ];
 
-/// The columns with numbers in which nobody can tell the unit of a number, for tests of whoever
-/// fills data sets. A column of the long form, `value` beside a `metric`, has its unit there.
+/// For tests of data sets: numeric columns whose unit is unknown. The `value` column of the long
+/// form is exempt, since the `metric` beside it names the unit.
 #[cfg(test)]
 pub(crate) fn columns_without_unit(data: &DataSet) -> Vec<String> {
     let has_unit = |name: &str| {

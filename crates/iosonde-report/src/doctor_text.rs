@@ -1,4 +1,4 @@
-//! What can be measured on a machine, and what measuring costs there.
+//! The features available on a machine, and the cost of measuring there.
 
 use std::fmt::Write;
 
@@ -9,24 +9,23 @@ use super::answer::Answer;
 use super::clean::clean;
 use super::wrap::Text;
 
-/// Without these, figures are no figures of the storage, or cannot be checked.
+/// Without these features, figures are not those of the storage, or cannot be checked.
 const ESSENTIAL: [&str; 4] = ["test file", "direct I/O", "io_uring", "device counters"];
 
 /// One feature: whether it is available, and how to fix it if not.
 #[derive(Clone, Debug, Serialize)]
 pub struct Feature {
-    /// What it is.
     pub name: &'static str,
-    /// Whether it can be used here.
+    /// Whether it can be used on this machine.
     pub available: bool,
-    /// What it does, or why it cannot be used.
+    /// Its purpose, or why it cannot be used.
     pub detail: String,
-    /// How to get it.
+    /// How to make it available.
     pub fix: Option<String>,
 }
 
 impl Feature {
-    /// A feature; how to fix it is kept only where it is missing.
+    /// A feature; `fix` is kept only if it is missing.
     pub fn new(
         name: &'static str,
         available: bool,
@@ -41,36 +40,34 @@ impl Feature {
 /// The tool overhead and ceiling.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Floor {
-    /// The clock that is used.
     pub clock: String,
-    /// Time of one reading, ps.
+    /// Time of one reading of the clock, ps.
     pub clock_cost_ps: u64,
     /// Median of a bare inline pread loop, ps.
     pub psync_p50_ps: Option<u64>,
-    /// Where it was measured.
+    /// Target of the pread loop.
     pub psync_on: String,
-    /// Operations per second of one job with a backend that does nothing.
+    /// Operations per second of one job with the null backend.
     pub null_ops_per_s: Option<u64>,
-    /// Operations per second of the ring with requests that do nothing.
+    /// Operations per second of io_uring with no-op requests.
     pub nop_ops_per_s: Option<u64>,
 }
 
-/// All that `doctor` found.
+/// Results of `doctor`.
 #[derive(Clone, Debug)]
 pub struct DoctorReport {
-    /// The directory or file that was asked about.
+    /// The directory or file under test.
     pub path: String,
     pub features: Vec<Feature>,
-    /// The costs.
     pub floor: Floor,
-    /// CPUs that may be used.
+    /// CPUs that the process may use.
     pub cpus: u32,
-    /// Memory that is available, bytes.
+    /// Available memory, bytes.
     pub memory_bytes: Option<u64>,
 }
 
 impl DoctorReport {
-    /// As text for a screen of so many columns.
+    /// The text for a screen of `screen` columns.
     pub fn text(&self, screen: usize) -> String {
         let mut out = Text::new(screen, 100);
         out.push_str(&self.answer().text(out.columns));
@@ -107,7 +104,7 @@ impl DoctorReport {
         out.hanging("  ring of empty ops   ", &empty);
     }
 
-    /// What can be measured here, how far to trust it, and the first thing to fix.
+    /// The available features, the confidence in measurements, and the first fix.
     fn answer(&self) -> Answer {
         let missing: Vec<&Feature> =
             self.features.iter().filter(|feature| !feature.available).collect();

@@ -1,8 +1,7 @@
-//! Pictures of a stage: each kind draws points, distributions or series that an analysis has read,
-//! and computes no figure of its own.
+//! Pictures of a stage. Each kind draws points, distributions or series from the analysis, and
+//! computes no figure itself.
 //!
-//! A picture is left out where there is nothing to show in it. A new kind is a file and a line in
-//! [`FIGURES`].
+//! A picture without data is left out. A new kind needs a file and a line in [`FIGURES`].
 
 mod bars;
 mod best;
@@ -34,13 +33,13 @@ use iosonde_model::spec::Experiment;
 use iosonde_model::spec::experiment::{Figure, Stage, Track};
 use iosonde_model::units::count;
 
-/// A picture; `None` where there is nothing to draw.
+/// A picture; `None` if there is nothing to draw.
 pub type Drawing = Result<Option<chart::Figure>, ChartError>;
 
-/// Draws a stage as a file asks for it.
+/// Draws a stage as requested in the experiment file.
 pub type Draw = fn(&StageFacts, &Figure) -> Drawing;
 
-/// Every kind of picture, by the name that a file gives.
+/// All kinds of pictures, by their names in experiment files.
 pub const FIGURES: [(&str, Draw); 15] = [
     ("bars", bars::draw),
     ("line", lines::draw),
@@ -58,10 +57,10 @@ pub const FIGURES: [(&str, Draw); 15] = [
     ("rounds", by_round::draw),
     ("saturation", by_round::saturation),
 ];
-/// Pictures of every stage in rounds, whether its file names them or not.
+/// Kinds drawn for every stage in rounds, even if its file does not name them.
 const OF_ROUNDS: [&str; 2] = ["convergence", "window"];
 
-/// What each kind shows, for who cannot see it.
+/// Alternative text of each kind.
 fn described(kind: &str) -> &'static str {
     match kind {
         "bars" => "grouped bars",
@@ -83,8 +82,8 @@ fn described(kind: &str) -> &'static str {
     }
 }
 
-/// What a file asks of its pictures that they cannot show, in sentences: kinds, axes and measures
-/// that there are not.
+/// Requests in the experiment file that its pictures cannot show, as sentences: unknown kinds, axes
+/// and measures.
 pub fn invalid_figures(experiment: &Experiment) -> Vec<String> {
     experiment.stages.iter().flat_map(faults_of).collect()
 }
@@ -119,7 +118,7 @@ fn faults_of(stage: &Stage) -> Vec<String> {
     stage.figures.iter().flat_map(of_figure).collect()
 }
 
-/// What is wrong with the levels of a picture: no cell has them, or its kind ignores them.
+/// The fault in the `cell` of a figure: no cell has these levels, or the kind ignores them.
 fn cell_fault(stage: &Stage, figure: &Figure) -> Option<String> {
     let (name, kind) = (&stage.name, &figure.kind);
     if figure.cell.is_empty() {
@@ -131,18 +130,18 @@ fn cell_fault(stage: &Stage, figure: &Figure) -> Option<String> {
              it out"
         ));
     }
-    // Levels that an earlier stage is to find are not known yet.
+    // Levels to be found by an earlier stage are not known yet.
     let cells = design::cells(stage, &design::Found::new(), None).ok()?;
     let track = Track { metric: String::new(), cell: figure.cell.clone() };
     let error = design::tracked(stage, &cells, &track).err()?;
     Some(error.to_string().replace("rounds.track", "figure, cell"))
 }
 
-/// Every picture that the stage names, in its order, with what was measured in each subtitle, as
-/// [`subject`] says it.
+/// Every picture of the stage, in its order. Each subtitle contains `subject`, as given by
+/// [`subject`].
 ///
 /// # Errors
-/// If the stage holds numbers that no scale can hold.
+/// If the stage contains numbers that no scale can hold.
 pub fn pictures_of(facts: &StageFacts, subject: &str) -> Result<Vec<Picture>, ChartError> {
     let mut pictures: Vec<Picture> = Vec::new();
     let mut figures = facts.stage.figures.clone();
@@ -171,12 +170,12 @@ pub fn pictures_of(facts: &StageFacts, subject: &str) -> Result<Vec<Picture>, Ch
     Ok(pictures)
 }
 
-/// What a study measured: device, target and engine, as far as they are known.
+/// The subject of a study: device, target and engine, as far as known.
 pub fn subject(study: &Study) -> String {
     let device = study.target.as_ref().and_then(|target| target.device.as_ref());
     let model = device.and_then(|device| device.model.as_deref()).map(str::trim);
     let requested = &study.run.target;
-    // A dot would say nothing to whoever sees the picture elsewhere.
+    // A dot means nothing to someone who sees the picture elsewhere.
     let path = Some(requested.path.as_str()).filter(|path| !["", "."].contains(path));
     let parts = [model.filter(|model| !model.is_empty()), path, requested.engine.as_deref()];
     parts.into_iter().flatten().collect::<Vec<&str>>().join(" · ")

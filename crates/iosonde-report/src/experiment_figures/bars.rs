@@ -10,9 +10,9 @@ use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
 
-/// What is shown unless a file says otherwise.
+/// Measures shown by default.
 const USUAL: [Measure; 3] = [Measure::Mean, Measure::Quantile(0.95), Measure::Quantile(0.99)];
-/// With more bars than this in a panel no value can be read over one.
+/// With more bars than this in a panel, values above them would not be legible.
 const MOST_LABELLED: usize = 18;
 
 /// One panel for each quantity, one group for each setting.

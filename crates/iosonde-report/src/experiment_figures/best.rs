@@ -1,20 +1,20 @@
-//! Which setting is best at what: said at its point, and together where one is best at several.
-//! Each looks only at its own measure.
+//! Which setting is best in which measure: marked at its point, and combined if one setting is best
+//! in several. Each call-out considers only its own measure.
 
 use super::view::{Facet, View, unit};
 use crate::chart::{Annotation, Callout, Edge, Marks, Panel, merge_annotations};
 use iosonde_analysis::experiment::{Measure, Point, gate};
 use iosonde_model::spec::Direction;
 
-/// What may be best, and how that is said.
+/// Measures with the words for their best value.
 const CONTESTS: [(Measure, &str); 3] = [
     (Measure::Iops, "best IOPS"),
     (Measure::Bandwidth, "best bandwidth"),
     (Measure::Mean, "lowest mean latency"),
 ];
 
-/// The best of some measures, each as what it is and its point: only what is shown to be better
-/// than every other point.
+/// The best point of each measure, with its words. Includes only points that are significantly
+/// better than all others.
 pub(super) fn best<'a>(
     facet: &Facet<'a>,
     measures: &[Measure],
@@ -29,9 +29,9 @@ pub(super) fn best<'a>(
     CONTESTS.iter().filter(|(m, _)| measures.contains(m)).filter_map(of_measure).collect()
 }
 
-/// Call-outs for a panel along the axis of the view that shows one measure: the best in it, and the
-/// best bandwidth or IOPS if no other panel shows that. Where it is the only measure of the
-/// picture, the best of all three: what does the setting of least latency cost?
+/// Call-outs for a panel that shows one measure: the best point in it, and the best bandwidth or
+/// IOPS if no other panel shows that. If it is the only measure of the picture, the best of all
+/// three, which shows the throughput at the lowest latency.
 pub(super) fn in_panel(
     view: &View,
     facet: &Facet,
@@ -60,7 +60,7 @@ pub(super) fn in_panel(
     )
 }
 
-/// What the call-outs of a panel say.
+/// The texts of a panel's call-outs.
 pub(super) fn formatted(panel: &Panel) -> Vec<String> {
     match &panel.marks {
         Marks::Plot(plot) => plot.callouts.iter().map(|callout| callout.text.clone()).collect(),

@@ -1,5 +1,5 @@
-//! What each run of a cell gave, in the order of the rounds: over their number, and over what was
-//! written by then.
+//! Figures of each run of a cell in the order of rounds: over the round number, and over the bytes
+//! written so far.
 
 use super::Drawing;
 use super::rounds::{counted, window_marker};
@@ -11,12 +11,12 @@ use iosonde_model::plan::design::tracked;
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::{self, Track};
 
-/// More lines than this in one panel cannot be distinguished.
+/// Most lines in one panel; more cannot be distinguished.
 const MOST_LINES: usize = super::view::MOST_SERIES;
-/// Pixels of a panel.
+/// Height of a panel, pixels.
 const HEIGHT: f64 = 210.0;
 
-/// A panel for each measure, a line for each cell that has the levels of the picture.
+/// A panel for each measure, with a line for each cell that has the levels of the picture.
 pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let measures = view.measures(&[Measure::Iops]);
@@ -39,7 +39,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
     Ok(sheet.finish(&format!("{} in each {word}", titles(&measures))))
 }
 
-/// The same over the bytes written by the end of each round, and over the fills of the range.
+/// The same over the bytes written by the end of each round, in GB and in fills of the range.
 pub(super) fn saturation(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let measure = view.measures(&[Measure::Iops])[0];
@@ -77,7 +77,7 @@ fn push(sheet: &mut Sheet, measure: Measure, x: Axis, plot: Plot) -> Drawn {
     Ok(())
 }
 
-/// The cells that have all levels of the picture; a file that names others was refused.
+/// The cells with all levels of the picture; a file that names other levels was rejected.
 fn cells(facts: &StageFacts, requested: &experiment::Figure) -> Vec<usize> {
     let track = Track { metric: String::new(), cell: requested.cell.clone() };
     tracked(&facts.stage, &facts.laid_out.cells, &track).unwrap_or_default()
@@ -90,7 +90,7 @@ fn note_left_out(sheet: &mut Sheet, cells: &[usize]) {
     }
 }
 
-/// A line for each cell; runs that cannot be used are gaps.
+/// A line for each cell; unusable runs are gaps.
 fn lines(
     view: &View,
     cells: &[usize],

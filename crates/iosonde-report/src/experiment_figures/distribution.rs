@@ -1,5 +1,5 @@
-//! Distributions of latencies, of all runs of a setting together: their histograms are merged, and
-//! no percentile is averaged. Thin beside each: its runs one by one.
+//! Latency distributions over all runs of a setting: histograms are merged, and no percentile is
+//! averaged. Each run is drawn as a thin curve beside them.
 
 use super::Drawing;
 use super::sheet::Sheet;
@@ -12,20 +12,20 @@ use iosonde_model::units::duration;
 use iosonde_stats::histogram::upper_edge;
 use iosonde_stats::{Histogram, Quantile};
 
-/// Quantiles that get a dot, where there are enough requests for them.
+/// Quantiles marked with a dot if there are enough requests for them.
 const DOTS: [(f64, &str); 5] =
     [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
-/// The highest share that a scale of nines can tell from one.
+/// The highest share below one that a scale of nines can show.
 const LAST: f64 = 0.999_999_9;
-/// The shortest time that is distinguished, ns.
+/// The shortest latency shown, ns.
 const SHORTEST: u64 = 1;
 
-/// Which side of a distribution is shown.
+/// Side of a distribution.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Side {
-    /// The share up to each latency, on a scale of nines.
+    /// The share of requests within each latency, on a scale of nines.
     Within,
-    /// The share above it, on a logarithmic scale.
+    /// The share of requests above each latency, on a logarithmic scale.
     Above,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure, side: Sid
     let times = times.iter().map(|ns| (*ns).max(SHORTEST) as f64);
     let x = Axis::fit("latency (logarithmic)", Quantity::Latency, Kind::Log10, times)?;
     let points = thin.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|(_, y)| *y);
-    // A dot may stand on a step that no point of its curve is on.
+    // A dot may be on a step where its curve has no point.
     let dots = thin.iter().flat_map(|curve| &curve.dots).map(|(_, y, _)| *y);
     let shares = points.chain(dots);
     let y = match side {
@@ -90,7 +90,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure, side: Sid
     Ok(sheet.finish("distribution of latencies"))
 }
 
-/// At most so many of them, evenly, with the first and the last.
+/// At most `most` elements at even distances, including the first and the last.
 pub(super) fn spread_out<T: Copy>(all: &[T], most: usize) -> Vec<T> {
     if all.len() <= most || most < 2 {
         return all.iter().copied().take(most.max(1)).collect();
@@ -110,7 +110,7 @@ fn curve(histogram: &Histogram, (name, look): (String, Style), side: Side) -> Cu
     let mut seen = 0;
     for (index, count) in histogram.occupied() {
         seen += count;
-        // All of them has no place on a scale of nines, none of them none on a logarithmic one.
+        // A scale of nines cannot show a share of one, nor a logarithmic scale a share of zero.
         if seen < histogram.count() {
             points.push((at(upper_edge(index as usize).min(max)), share(seen)));
         }

@@ -1,5 +1,5 @@
-//! Two axes over block size: IOPS at the left, MB/s at the right, the crossover between them, and
-//! the latency below.
+//! Two axes over block size: IOPS at the left, MB/s at the right, with their crossover; the latency
+//! is below.
 
 use super::Drawing;
 use super::best;
@@ -13,10 +13,10 @@ use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
 
-/// The styles of IOPS and MB/s; those of the latencies begin after them.
+/// Number of styles used by IOPS and MB/s; latencies use the following ones.
 const RATES: usize = 2;
 
-/// A panel with both axes for each series, and one with the latency of all.
+/// A panel with both axes for each series, and one with the latencies of all series.
 pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let mut sheet = Sheet::new(&view);
@@ -63,7 +63,7 @@ fn rates(view: &View, sheet: &mut Sheet, facet: &Facet, series: &Series) -> Draw
     Ok(())
 }
 
-/// Which unit to read where, in short and as a note.
+/// Which unit applies in which range: a short text and a note.
 fn reading(view: &View, series: &Series) -> (String, String) {
     let Some(crossover) = found::found(view, "crossover", series) else {
         return (

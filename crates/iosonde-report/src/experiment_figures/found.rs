@@ -1,11 +1,11 @@
-//! What the analyses of a stage have found, where a picture can show it.
+//! Levels found by the analyses of a stage that a picture can show.
 
 use super::view::{Series, View};
 use crate::chart::{Marker, Quantity};
 use iosonde_analysis::experiment::{StageFacts, slug};
 use iosonde_model::units::{bytes, count, duration};
 
-/// A level that an analysis has found, with its interval or range.
+/// A level found by an analysis, with its interval or range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Found {
     pub(super) at: f64,
@@ -14,15 +14,15 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// `95 % interval 6 to 13`, where there is one.
+    /// `95 % interval 6 to 13`, if there is one.
     pub(super) fn interval(&self, view: &View) -> Option<String> {
         let (low, high) = self.range?;
         Some(format!("{} {} to {}", self.what, formatted(view, low), formatted(view, high)))
     }
 }
 
-/// What was found for a series, under a name of its own (`crossover-random-read`) where there are
-/// several.
+/// The level found for a series. If there are several series, its key contains the line
+/// (`crossover-random-read`).
 pub(super) fn found(view: &View, name: &str, series: &Series) -> Option<Found> {
     let key = key(view, name, &series.line);
     let look = |key: String| view.facts.found(&key).filter(|value| value.is_finite());
@@ -35,7 +35,7 @@ pub(super) fn found(view: &View, name: &str, series: &Series) -> Option<Found> {
     look(key.clone()).map(|at| Found { at, range, what })
 }
 
-/// Whether something is so of a series (`knee_outside`).
+/// Whether the analysis set a flag, such as `knee_outside`, for a series.
 pub(super) fn is_so(view: &View, name: &str, series: &Series) -> bool {
     view.facts.found(&key(view, name, &series.line)).is_some()
 }
@@ -46,8 +46,8 @@ fn key(view: &View, name: &str, line: &str) -> String {
     if lines.count() < 2 { name.into() } else { format!("{name}-{}", slug(line)) }
 }
 
-/// A line across the plot where a level was found for a series; `None` beyond the levels that were
-/// measured.
+/// A line across the plot at the level found for a series; `None` if it is outside the measured
+/// levels.
 pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker> {
     let found = found(view, name, series)?;
     let (first, last) = view.span().filter(|_| is_of_x(view))?;
@@ -64,8 +64,8 @@ pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker>
     Some(Marker { hover, ..marker.between(low.clamp(first, last), high.clamp(first, last)) })
 }
 
-/// Lines where the rate of a setting changed, at the times (seconds) that an analysis has found:
-/// `change-1`, `change-2`, with the setting behind it (`change-1-reads`) where there are several.
+/// Lines at the times (seconds) at which an analysis found a change of rate: `change-1`,
+/// `change-2`, followed by the setting (`change-1-reads`) if there are several.
 pub(super) fn regimes(facts: &StageFacts, setting: &str, end_ns: f64) -> Vec<Marker> {
     let is_one = facts.points.len() < 2;
     let key = |number: usize| match is_one {
@@ -77,13 +77,13 @@ pub(super) fn regimes(facts: &StageFacts, setting: &str, end_ns: f64) -> Vec<Mar
     within.map(|at| Marker::at_x(at, format!("change at {}", duration::span(at as u64)))).collect()
 }
 
-/// Whether the levels along the bottom are those that analyses speak of: the first axis.
+/// Whether the x axis is the first axis of the stage, to which the results of analyses refer.
 fn is_of_x(view: &View) -> bool {
     let first = view.facts.stage.axes.first();
     view.x.is_some_and(|x| first.is_some_and(|first| first.name == x.name))
 }
 
-/// A place along the bottom in words.
+/// A value of the x axis in words.
 pub(super) fn formatted(view: &View, at: f64) -> String {
     match view.quantity() {
         Quantity::Bytes => bytes::rough(at.max(0.0) as u64),

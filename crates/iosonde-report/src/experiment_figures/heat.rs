@@ -1,4 +1,4 @@
-//! A heat map: a measure over two axes, each combination a rectangle.
+//! A heat map: a measure over two axes, with a rectangle for each combination.
 
 use super::Drawing;
 use super::lines::titled_in;
@@ -9,12 +9,12 @@ use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
 
-/// Values that span more than this factor are shown by their logarithm.
+/// Values that span more than this factor get a logarithmic scale.
 const WIDE: f64 = 20.0;
-/// Pixels of a row.
+/// Height of a row, pixels.
 const ROW: f64 = 30.0;
 
-/// One panel for each measure and for each combination of further axes.
+/// One panel for each measure and each combination of further axes.
 pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let requested = with_rows(facts, requested);
     let view = View::of(facts, &requested, Layout::Named);
@@ -27,7 +27,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
             continue;
         }
         let kind = if low > 0.0 && high / low >= WIDE { Kind::Log10 } else { Kind::Linear };
-        // Zero has no colour of its own: the range of the map is that of its values.
+        // The range of the colours is that of the values; it need not include zero.
         let scale = Scale::fit(kind, [low, high])?;
         for facet in &view.facets {
             panel(&view, &mut sheet, facet, (*measure, scale, kind))?;
@@ -38,7 +38,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
     Ok(sheet.finish(&titles(&measures)))
 }
 
-/// Without an axis for the rows the second of the stage is it.
+/// Uses the second axis of the stage for the rows if the file names none.
 pub(super) fn with_rows(facts: &StageFacts, requested: &experiment::Figure) -> experiment::Figure {
     let x = View::of(facts, requested, Layout::Named).x.map(|axis| axis.name.clone());
     let other = facts.stage.axes.iter().find(|axis| Some(&axis.name) != x.as_ref());
@@ -87,7 +87,7 @@ fn panel(
     Ok(())
 }
 
-/// Why there is no value, in a word.
+/// The reason for a missing value, in a word.
 fn why(point: &Point) -> &'static str {
     match (is_executed(point), point.is_usable()) {
         (false, _) => "not run",

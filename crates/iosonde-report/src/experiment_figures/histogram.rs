@@ -1,4 +1,4 @@
-//! Response times of each setting by frequency, with the levels within which so many of them lie.
+//! Frequency of response times of each setting, with the levels that contain given shares of them.
 //! The histograms of all runs of a setting are merged.
 
 use super::Drawing;
@@ -13,9 +13,9 @@ use iosonde_model::units::duration;
 use iosonde_stats::histogram::upper_edge;
 use iosonde_stats::{Histogram, Quantile};
 
-/// Columns for each factor of ten of the time.
+/// Columns per decade of time.
 const PER_DECADE: f64 = 20.0;
-/// Most settings, each with a panel of its own.
+/// Most settings shown, each in its own panel.
 const MOST_PANELS: usize = 6;
 /// The confidence levels of a response time histogram (SNIA PTS).
 const LEVELS: [(f64, &str); 6] = [
@@ -69,12 +69,12 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
     Ok(sheet.finish("response times by frequency"))
 }
 
-/// From one column to the next.
+/// Ratio of the left edges of neighbouring columns.
 fn next() -> f64 {
     10_f64.powf(1.0 / PER_DECADE)
 }
 
-/// Left edge of each column that has requests, ns, and their share.
+/// Left edge, ns, and share of each column that has requests.
 fn shares(histogram: &Histogram) -> Vec<(f64, f64)> {
     let mut columns: Vec<(i64, u64)> = Vec::new();
     for (index, count) in histogram.occupied() {
@@ -90,7 +90,7 @@ fn shares(histogram: &Histogram) -> Vec<(f64, f64)> {
     columns.into_iter().map(|(column, count)| (edge(column), count as f64 / all)).collect()
 }
 
-/// The columns, from the foot of the plot, and the levels across them.
+/// Draws the columns from the foot of the plot, and the levels across them.
 fn panel(merged: &Histogram, columns: &[(f64, f64)], foot: f64) -> Plot {
     let is_next = |a: &(f64, f64), b: &(f64, f64)| b.0 / a.0 < next() * 1.01;
     let parts = columns.chunk_by(is_next).map(|part| {

@@ -1,5 +1,5 @@
-//! Lines: a measure against the levels of an axis. Each measure has a panel of its own, unless one
-//! series is all there is and the measures are of one kind.
+//! Lines: measures over the levels of an axis. Each measure has its own panel, unless there is only
+//! one series and all measures have the same quantity.
 
 use super::Drawing;
 use super::best;
@@ -11,7 +11,7 @@ use crate::chart::{Line, Plot, style};
 use iosonde_analysis::experiment::{Measure, StageFacts};
 use iosonde_model::spec::experiment;
 
-/// What is shown unless a file says otherwise.
+/// Measures shown by default.
 const USUAL: [Measure; 3] = [Measure::Iops, Measure::Mean, Measure::Quantile(0.99)];
 
 /// One panel for each measure, one line for each series.
@@ -51,7 +51,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
     Ok(sheet.finish(&format!("{}{against}", what.join(", "))))
 }
 
-/// The same with the knee, where it is of the only series: several would not be distinguished.
+/// Adds the knee if there is only one series; several knees could not be distinguished.
 fn knees(view: &View, facet: &Facet, plot: Plot) -> Plot {
     let [only] = facet.series.as_slice() else { return plot };
     Plot { markers: found::marker(view, "knee", only).into_iter().collect(), ..plot }
@@ -61,13 +61,13 @@ fn together(measures: &[Measure]) -> bool {
     measures.windows(2).all(|pair| pair[0].quantity() == pair[1].quantity())
 }
 
-/// A measure of every series of a facet.
+/// Lines of a measure for all series of a facet.
 pub(super) fn lines(view: &View, facet: &Facet, measure: Measure) -> Vec<Line> {
     let all = facet.series.iter().enumerate();
     all.filter_map(|(number, series)| line(view, series, (measure, number), &series.name)).collect()
 }
 
-/// A measure of a series, in the style of a number; `None` where no point knows it.
+/// Line of a measure for a series, in the style `number`; `None` if no point has the measure.
 pub(super) fn line(
     view: &View,
     series: &Series,
@@ -81,7 +81,7 @@ pub(super) fn line(
     (!line.points.is_empty()).then_some(line)
 }
 
-/// Title of a panel: the measure, and what its facet has in common.
+/// Title of a panel: the measure, preceded by the heading of its facet.
 pub(super) fn titled_in(heading: &str, measure: &str) -> String {
     let measure = capital(measure);
     if heading.is_empty() { measure } else { format!("{heading}: {measure}") }

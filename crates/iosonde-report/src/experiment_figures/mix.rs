@@ -1,5 +1,4 @@
-//! A mixture of reads and writes, from writes alone to reads alone: throughput above, latency
-//! below.
+//! Mixtures of reads and writes, from writes only to reads only: throughput above, latency below.
 
 use super::Drawing;
 use super::best;
@@ -11,13 +10,13 @@ use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
 
-/// What is shown unless a file says otherwise.
+/// Measures shown by default.
 const USUAL: [Measure; 3] = [Measure::Iops, Measure::Mean, Measure::Quantile(0.99)];
-/// Each direction with its name and the number of its style.
+/// Each direction with its name and its style number.
 const DIRECTIONS: [(Direction, &str, usize); 3] =
     [(Direction::Total, "all", 0), (Direction::Read, "reads", 2), (Direction::Write, "writes", 1)];
 
-/// For each series a panel for each measure: of all, of the reads and of the writes.
+/// One panel per series and measure, with lines for all operations, reads and writes.
 pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Mixed);
     let measures = view.measures(&USUAL);
@@ -46,7 +45,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
     Ok(sheet.finish("throughput and latency over the mix"))
 }
 
-/// A direction of its own is reported where both are there.
+/// The line of a direction. Reads and writes have their own lines only if both occur.
 fn line(
     view: &View,
     series: &Series,
@@ -57,7 +56,7 @@ fn line(
         series.points.iter().any(|point| !point.values(Measure::Iops, which).is_empty())
     };
     let is_mixed = knows(Direction::Read) && knows(Direction::Write);
-    // A measure of the whole, as the depth is, has no directions; a failed point has none either.
+    // A measure of the whole, such as the depth, has no directions; neither has a failed point.
     let has_directions =
         |point: &Point| point.values(measure, Direction::Total) != point.values(measure, direction);
     let is_reported = direction == Direction::Total

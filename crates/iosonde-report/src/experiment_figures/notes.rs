@@ -1,14 +1,14 @@
-//! What stands around a picture: of what it is, how its error bars are made, what is left out.
+//! Texts of a picture: title, measurements, error bars, omissions.
 
 use super::view::{ErrorBars, View, is_executed};
 use crate::wording;
 use iosonde_analysis::experiment::{Point, Standing};
 use iosonde_model::units::count;
 
-/// Settings that a note lists before it only counts.
+/// Most settings that a note lists; beyond that it gives their number.
 const LISTED: usize = 3;
 
-/// Heading of the picture.
+/// Title of the picture.
 pub(super) fn title(view: &View, what: &str) -> String {
     match view.requested.title.as_str() {
         "" => format!("{}: {what}", capital(view.facts.stage.heading())),
@@ -16,7 +16,7 @@ pub(super) fn title(view: &View, what: &str) -> String {
     }
 }
 
-/// How often and how long each point was measured.
+/// Number of runs per point and their length.
 pub(super) fn subtitle(view: &View) -> String {
     let runs = view.points().map(|point| point.runs.len()).filter(|runs| *runs > 0);
     let (least, most) = runs.fold((usize::MAX, 0), |(a, b), n| (a.min(n), b.max(n)));
@@ -30,7 +30,7 @@ pub(super) fn subtitle(view: &View) -> String {
     format!("{runs} of {seconds} s for each setting")
 }
 
-/// How the error bars are made.
+/// Meaning of the error bars.
 pub(super) fn of_bars(view: &View) -> String {
     match view.bars {
         ErrorBars::Interval => "Points are means over the runs; error bars: 95 % interval, by \
@@ -45,18 +45,18 @@ pub(super) fn of_bars(view: &View) -> String {
     }
 }
 
-/// How settings that are not good look in a picture.
+/// Appearance of settings that failed or have low confidence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Looks {
     /// Hollow for low confidence, a cross if failed.
     Marked,
-    /// Hollow for low confidence; one that failed has no place.
+    /// Hollow for low confidence; failed settings are not drawn.
     Hollow,
-    /// As the others, if they are drawn at all.
+    /// Like all others, if they are drawn.
     Alike,
 }
 
-/// Settings of low confidence, that failed, or were not carried out.
+/// Notes on settings with low confidence, failed settings and settings that were not run.
 pub(super) fn of_standing(view: &View, looks: Looks) -> Vec<String> {
     let mut notes = Vec::new();
     let hollow_points = view.points().filter(|p| p.is_usable()).filter_map(|p| match &p.standing {
@@ -97,7 +97,7 @@ fn listed(view: &View, what: &str, points: Vec<(&Point, &str)>) -> Option<String
     (!formatted.is_empty()).then(|| format!("{what}: {}{more}.", formatted.join("; ")))
 }
 
-/// With a capital letter.
+/// Capitalises the first letter.
 pub(super) fn capital(text: &str) -> String {
     // `p99` is a name, not a word.
     let is_name = text.chars().nth(1).is_some_and(|c| c.is_ascii_digit());

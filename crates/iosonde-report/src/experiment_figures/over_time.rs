@@ -1,5 +1,5 @@
-//! How the runs went: a rate over the time of each, one panel for each setting, and under it the
-//! percentiles of the first of them.
+//! The course of the runs: a rate over time, one panel for each setting, with the latency
+//! percentiles of its first run below.
 
 use super::Drawing;
 use super::distribution::spread_out;
@@ -13,11 +13,11 @@ use crate::chart::{
 use iosonde_analysis::experiment::{Measure, Point, StageFacts, Standing, TrialFigures};
 use iosonde_model::spec::experiment;
 
-/// Panels of one picture at most.
+/// Most panels in one picture.
 const MOST_PANELS: usize = 6;
-/// Highest over lowest latency from which their scale is logarithmic.
+/// Ratio of the highest to the lowest latency from which their scale is logarithmic.
 const WIDE: f64 = 10.0;
-/// Runs of a panel at most.
+/// Most runs in a panel.
 const MOST_RUNS: usize = 7;
 
 /// A panel for each setting, a curve for each of its runs.
@@ -58,7 +58,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
     let (_, quantity, title) = unit(measure);
     let height = if drawn.len() > 2 { 130.0 } else { 220.0 };
     for (setting, plot, timed) in drawn {
-        // Each has a scale of its own: settings differ by far more than time changes them.
+        // Each panel has its own scale: settings differ far more than rates do over time.
         let y = Axis::from_zero(title.clone(), quantity, plot.ys(Edge::Left))?;
         let markers = found::regimes(facts, &setting, scale.ends().1);
         let marks = Marks::Plot(Plot { markers: markers.clone(), ..plot });
@@ -82,7 +82,7 @@ pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawin
     Ok(sheet.finish(&format!("{} over time", measure.title())))
 }
 
-/// `(time, p50, p99)` of steps, without gaps in each part.
+/// Steps `(time, p50, p99)`, one list for each part without a gap.
 fn parts(trial: &TrialFigures) -> Vec<Vec<(f64, f64, f64)>> {
     let values = trial.over_time.iter().map(|moment| {
         let value = moment.p50_ns.zip(moment.p99_ns);
@@ -92,7 +92,7 @@ fn parts(trial: &TrialFigures) -> Vec<Vec<(f64, f64, f64)>> {
     unbroken(values).into_iter().map(|part| part.into_iter().map(step).collect()).collect()
 }
 
-/// The median and p99 of each interval with the band between them.
+/// The median and the p99 of each interval, with the band between them.
 fn latencies(trial: &TrialFigures) -> Result<(Axis, Plot), ChartError> {
     let parts = parts(trial);
     let all = || parts.iter().flatten();

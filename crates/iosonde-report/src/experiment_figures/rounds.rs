@@ -1,6 +1,6 @@
-//! How rounds became steady: each tracked figure over all rounds, and over the measurement window
-//! with the limits and the fitted line. The y axes begin at zero: drawn close up, a change of 2 %
-//! looks like a collapse.
+//! Convergence of rounds: each tracked figure over all rounds, and over the measurement window with
+//! its limits and fitted line. The y axes begin at zero; otherwise a change of 2 % would look like
+//! a collapse.
 
 use super::Drawing;
 use super::view::unit;
@@ -12,10 +12,10 @@ use iosonde_analysis::experiment::{StageFacts, Steadiness};
 use iosonde_model::spec::experiment::{self, Rounds};
 use iosonde_model::units::count;
 
-/// Panels of one picture at most.
+/// Most panels in one picture.
 const MOST_PANELS: usize = 8;
 
-/// Each tracked figure over all rounds, the measurement window shaded.
+/// Each tracked figure over all rounds, with the measurement window shaded.
 pub(super) fn convergence(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     figure(facts, requested, "Convergence over the rounds", |steadiness, _, tracked| {
         let (one, ..) = unit(tracked.measure);
@@ -28,7 +28,7 @@ pub(super) fn convergence(facts: &StageFacts, requested: &experiment::Figure) ->
     })
 }
 
-/// The measurement window, where the stage has reached one.
+/// The measurement window, if the stage reached one.
 pub(super) fn window_marker(steadiness: &Steadiness) -> Option<Marker> {
     let start = steadiness.window_start.filter(|_| steadiness.is_steady)?;
     let (first, last) = (f64::from(start + 1), f64::from(start + steadiness.window_rounds));
@@ -79,7 +79,7 @@ pub(super) fn counted(title: &str, mut numbers: Vec<f64>) -> Result<Axis, ChartE
     Ok(axis.ticks_at(numbers))
 }
 
-/// A panel for each tracked figure that has anything to draw.
+/// A panel for each tracked figure with data.
 fn figure(
     facts: &StageFacts,
     requested: &experiment::Figure,

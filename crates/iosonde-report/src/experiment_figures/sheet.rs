@@ -1,5 +1,5 @@
-//! A picture in the making: panels with the scales that their values need, and the notes that
-//! belong to what was drawn.
+//! A picture under construction: panels with scales fitted to their values, and notes on what was
+//! drawn.
 
 use super::notes::{self, Looks};
 use super::view::{View, unit};
@@ -9,8 +9,8 @@ use crate::chart::{
 use iosonde_analysis::experiment::Measure;
 use iosonde_analysis::experiment::measure::Quantity as Kinds;
 
-/// Values that span more than this factor are drawn on a logarithmic scale: rates, and latencies,
-/// which a knee lets grow without end.
+/// Rates and latencies that span more than these factors get a logarithmic scale. Latencies get it
+/// earlier: beyond a knee they grow without limit.
 const WIDE: f64 = 40.0;
 const WIDE_LATENCY: f64 = 10.0;
 
@@ -19,11 +19,11 @@ pub(super) struct Sheet<'a> {
     view: &'a View<'a>,
     panels: Vec<Panel>,
     notes: Vec<String>,
-    /// Whether an interval was cut at the foot of a logarithmic scale.
+    /// Whether an interval was cut at the lower end of a logarithmic scale.
     is_cut: bool,
-    /// How settings that are not good look.
+    /// Appearance of settings that failed or have low confidence.
     looks: Looks,
-    /// Whether it shows means over runs.
+    /// Whether it shows means over runs, and so needs a note on error bars.
     has_bars: bool,
 }
 
@@ -39,17 +39,17 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// The same where a failed setting has no place.
+    /// For pictures that do not draw failed settings.
     pub(super) fn without_failed(self) -> Sheet<'a> {
         Sheet { looks: Looks::Hollow, ..self }
     }
 
-    /// The same where no mean over runs is shown.
+    /// For pictures without means over runs.
     pub(super) fn of_runs(self) -> Sheet<'a> {
         Sheet { looks: Looks::Alike, has_bars: false, ..self }
     }
 
-    /// A further note; each is said once.
+    /// Adds a note; repeated notes are ignored.
     pub(super) fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {
@@ -57,7 +57,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// Notes how many of the settings between those shown are left out, if any are.
+    /// Notes how many settings between those shown are left out, if any.
     pub(super) fn note_left_out(&mut self, shown: usize, all: usize) {
         if shown < all {
             let left_out = all - shown;
@@ -65,7 +65,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// A panel along the axis of the view. One without a value is left out.
+    /// Adds a panel over the x axis of the view; a panel without values is left out.
     pub(super) fn plot(&mut self, title: &str, y: Titled, mut plot: Plot) -> Drawn {
         if !has_value(&plot.lines, Edge::Left) {
             return Ok(());
@@ -76,7 +76,7 @@ impl<'a> Sheet<'a> {
         Ok(())
     }
 
-    /// The scale of a side of a plot: from zero, or logarithmic where the values are far apart.
+    /// The scale of a side of a plot: from zero, or logarithmic if the values are far apart.
     pub(super) fn y_axis(
         &mut self,
         (title, quantity): Titled,
@@ -102,12 +102,12 @@ impl<'a> Sheet<'a> {
         Axis::fit(format!("{title} (logarithmic)"), quantity, Kind::Log10, plot.ys(edge))
     }
 
-    /// Any panel.
+    /// Adds a panel.
     pub(super) fn push(&mut self, title: &str, x: Axis, y: Axis, marks: Marks, height: f64) {
         self.panels.push(Panel::new(title, x, y, marks, height));
     }
 
-    /// Notes a measure that some of the settings do not know.
+    /// Adds a note if some settings lack a measure.
     pub(super) fn note_unknown(&mut self, measure: Measure) {
         let points = || self.view.points().filter(|point| point.is_usable());
         let unknown = points().filter(|point| point.mean(measure).is_none()).count();
@@ -123,7 +123,7 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    /// The picture, if it has a panel; `what` it shows, for its title.
+    /// Completes the picture, if it has a panel; `what` is shown, for the title.
     pub(super) fn finish(self, what: &str) -> Option<Figure> {
         let view = self.view;
         let mut notes: Vec<String> = Vec::new();
@@ -139,10 +139,9 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// Whether it could be drawn.
 pub(super) type Drawn = Result<(), ChartError>;
 
-/// Title of an axis, and how its values are written.
+/// Title of an axis, and the quantity of its values.
 pub(super) type Titled = (String, Quantity);
 
 /// The axis of a measure.
@@ -151,7 +150,7 @@ pub(super) fn titled(measure: Measure) -> Titled {
     (title, quantity)
 }
 
-/// What measures of one quantity are together.
+/// Common name of measures with the same quantity.
 pub(super) fn common(measure: Measure) -> &'static str {
     match measure.quantity() {
         Kinds::Time => "latency",
@@ -166,7 +165,7 @@ fn has_value(lines: &[Line], edge: Edge) -> bool {
     points.into_iter().any(|point| point.y != Measured::Failed)
 }
 
-/// The lowest and the highest; the wrong way round without any.
+/// The lowest and the highest value; infinite and in reverse order if there is none.
 pub(super) fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
         (low.min(value), high.max(value))

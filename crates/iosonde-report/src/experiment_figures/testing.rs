@@ -1,4 +1,4 @@
-//! For tests: stages with known figures, through the same doors as measured ones.
+//! For tests: stages with known figures, built by the same functions as measured ones.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
@@ -10,13 +10,13 @@ use iosonde_model::record::experiment::{StageRun, TrialRun};
 use iosonde_model::spec::Experiment;
 use iosonde_stats::Histogram;
 
-/// What a file says of one stage.
+/// An experiment with one stage, given as text.
 pub(super) fn experiment(stage: &str) -> Experiment {
     toml::from_str(&format!("name = \"x\"\nquestion = \"?\"\n[[stage]]\nseconds = 10.0\n{stage}"))
         .unwrap()
 }
 
-/// A stage whose runs are as `load` says; cells without a load were not carried out.
+/// A stage whose runs have the figures of `load`; cells without a load were not run.
 pub(super) fn stage(text: &str, load: impl Fn(&Cell, u32) -> Option<Load>) -> StageFacts {
     let stage = experiment(text).stages.remove(0);
     let cells = design::cells(&stage, &Found::new(), None).unwrap();
@@ -47,7 +47,7 @@ pub(super) fn stage(text: &str, load: impl Fn(&Cell, u32) -> Option<Load>) -> St
 
 fn trial(cell: &Cell, repeat: u32, position: u32, load: Load) -> TrialFigures {
     let seed = u64::from(repeat) * 1_000 + cell.index as u64 + 1;
-    // Runs differ by more than the noise within one.
+    // Runs differ by more than the noise within a run.
     let factor = 1.0 + 0.03 * lot(seed);
     let load = Load { seed, iops: load.iops * factor, ..load };
     let run = TrialRun {
@@ -66,7 +66,7 @@ fn trial(cell: &Cell, repeat: u32, position: u32, load: Load) -> TrialFigures {
     TrialFigures { standing: Standing::Good, latency, ..figures }
 }
 
-/// The same with a tail: every fiftieth request is slower, by a power.
+/// Adds a tail: every fiftieth request is slower, following a power law.
 fn tailed(latency: &Histogram, seed: u64) -> Histogram {
     let mut tailed = latency.clone();
     let slow = latency.count() / 50;
@@ -79,7 +79,7 @@ fn tailed(latency: &Histogram, seed: u64) -> Histogram {
     tailed
 }
 
-/// A number in `-1..1` that looks drawn by lot and is the same every time.
+/// A reproducible pseudo-random number in `-1..1`.
 fn lot(seed: u64) -> f64 {
     let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -87,14 +87,14 @@ fn lot(seed: u64) -> f64 {
     (z ^ (z >> 31)) as f64 / u64::MAX as f64 * 2.0 - 1.0
 }
 
-/// What an analysis would have found.
+/// Adds results as if an analysis had found them.
 pub(super) fn found(facts: &mut StageFacts, figures: &[(&str, f64)]) {
     let found = figures.iter().map(|(name, value)| ((*name).to_owned(), *value));
     let found: BTreeMap<String, f64> = found.collect();
     facts.answers.push(("invented".into(), Answer { found, ..Answer::default() }));
 }
 
-/// The same runs with a cell spoilt.
+/// The same stage with the standing of one cell replaced.
 pub(super) fn spoilt(facts: StageFacts, cell: usize, standing: &Standing) -> StageFacts {
     let mut trials = facts.trials;
     for trial in trials.iter_mut().filter(|trial| trial.cell == cell) {
@@ -111,8 +111,8 @@ pub(super) fn iops(depth: f64) -> f64 {
     1.0 / ((1.0 / linear).powi(4) + (1.0 / 95e3_f64).powi(4)).powf(0.25)
 }
 
-/// A sweep of depths with a level of low confidence, a failed one, one that was not reached, and a
-/// knee.
+/// A sweep of depths with a low-confidence level, a failed level, a level that was not reached, and
+/// a knee.
 pub(super) fn depths(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"queue-depth\"\ntitle = \"Queue depth\"\nrepeats = 3\n[[stage.axis]]\n\
@@ -156,7 +156,7 @@ pub(super) fn sizes(figures: &str) -> StageFacts {
     facts
 }
 
-/// From writes alone to reads alone.
+/// Mixtures from writes only to reads only.
 pub(super) fn mixture(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"read-write-mix\"\ntitle = \"Read/write mix\"\nrepeats = 3\n[[stage.axis]]\n\
@@ -169,7 +169,7 @@ pub(super) fn mixture(figures: &str) -> StageFacts {
     })
 }
 
-/// Every combination of depth and block size, one failed and one not carried out.
+/// Every combination of depth and block size; one failed and one was not run.
 pub(super) fn surface(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"surface\"\ntitle = \"Depth and block size\"\nrepeats = 3\n[[stage.axis]]\n\
@@ -185,7 +185,7 @@ pub(super) fn surface(figures: &str) -> StageFacts {
     spoilt(facts, 33, &Standing::Failed("it failed: ENOSPC".into()))
 }
 
-/// Two loads over time, one of which falls off a cliff.
+/// Two loads over time, one of which has a sudden drop.
 pub(super) fn cliff(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"cache-size\"\ntitle = \"Size of the write cache\"\nrepeats = 2\n\
@@ -201,7 +201,7 @@ pub(super) fn cliff(figures: &str) -> StageFacts {
     })
 }
 
-/// The four points of a target with one request at a time.
+/// Four loads with one request at a time.
 pub(super) fn qd1_baseline(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"zero-queue\"\ntitle = \"One request at a time\"\nrepeats = 3\n[[stage.axis]]\n\
@@ -220,7 +220,7 @@ pub(super) fn qd1_baseline(figures: &str) -> StageFacts {
     spoilt(facts, 1, &Standing::LowConfidence("physics".into()))
 }
 
-/// Random writes that settle within some rounds, and reads that do so at once.
+/// Random writes that become steady within some rounds, and reads that are steady at once.
 pub(super) fn settling(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"iops\"\ntitle = \"IOPS\"\norder = \"given\"\nrepeats = 1\n\

@@ -1,4 +1,4 @@
-//! Pictures of stages as readers find them.
+//! Tests of the pictures of stages.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use super::testing::{
@@ -13,7 +13,7 @@ use iosonde_fixtures::Load;
 use iosonde_model::spec::Direction;
 use iosonde_stats::{Histogram, Quantile};
 
-/// A figure as a file asks for it.
+/// A figure as requested in an experiment file.
 fn requested(kind: &str, more: &str) -> String {
     format!("[[stage.figure]]\nkind = \"{kind}\"\n{more}\n")
 }
@@ -43,7 +43,7 @@ fn all() -> Vec<Picture> {
     facts.iter().flat_map(|facts| pictures_of(facts, "invented · /data/file").unwrap()).collect()
 }
 
-/// With `IOSONDE_PICTURES` set, a picture is written into that folder, to be looked at.
+/// Writes a picture into the folder `IOSONDE_PICTURES`, if set, for inspection.
 fn looked_at(name: &str, svg: &str) {
     if let Some(folder) = std::env::var_os("IOSONDE_PICTURES") {
         std::fs::write(std::path::Path::new(&folder).join(format!("{name}.svg")), svg).unwrap();
@@ -84,8 +84,8 @@ fn said(plot: &Plot) -> Vec<&str> {
     plot.callouts.iter().map(|callout| callout.text.as_str()).collect()
 }
 
-/// Four jobs of which the second has the most IOPS, the third the highest bandwidth and the
-/// first the lowest latency.
+/// Four job counts: the second has the most IOPS, the third the highest bandwidth and the first the
+/// lowest latency.
 fn contest(figures: &str) -> StageFacts {
     let text = format!(
         "name = \"contest\"\nrepeats = 3\n[[stage.axis]]\nname = \"numjobs\"\n\
@@ -107,7 +107,7 @@ fn each_best_is_of_its_own_measure() {
     let panels = plots(&contest(&line));
     let said: Vec<Vec<&str>> = panels.iter().map(said).collect();
     assert_eq!(said, [[all[0]], [all[1]], [all[2]]]);
-    // Each points at the value of its own panel.
+    // Each call-out points at the value in its own panel.
     for plot in panels {
         let callout = &plot.callouts[0];
         let own = plot.lines[0].points.iter().find(|point| point.x == callout.x).unwrap();
@@ -203,7 +203,7 @@ fn a_distribution_is_that_of_merged_histograms() {
         let above = merged.count() - merged.count_above(*x as u64);
         assert_eq!(counted(*share), above as f64);
     }
-    // Seven settings, and each run of each but the failed one beside it.
+    // Seven settings, each with a thin curve per run; the failed one has none.
     assert_eq!(curves.iter().filter(|curve| curve.rough).count(), 7 * 3);
 }
 
@@ -217,7 +217,7 @@ fn a_crossover_stands_at_its_size_with_its_interval() {
     let edges = |plot: &Plot| plot.lines.iter().map(|line| line.edge).collect::<Vec<Edge>>();
     assert_eq!(edges(sequential), [Edge::Left, Edge::Right]);
     assert_eq!(latency.lines.len(), 2);
-    // 4 KiB at so many a second is so many MB/s.
+    // IOPS of 4 KiB convert to MB/s.
     let (iops, mb) = (&sequential.lines[0].points[0], &sequential.lines[1].points[0]);
     let ratio = mb.y.number().unwrap() * 1e6 / iops.y.number().unwrap();
     assert!((ratio - 4096.0).abs() < 1e-6, "{ratio}");

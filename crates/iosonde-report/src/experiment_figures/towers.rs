@@ -1,4 +1,4 @@
-//! Bars on a floor of two axes, the matrix of a test at a glance; its values are in the table.
+//! Bars on a floor of two axes, as an overview of a test matrix; its values are in the table.
 
 use super::Drawing;
 use super::lines::titled_in;
@@ -9,10 +9,10 @@ use iosonde_analysis::experiment::{Measure, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
 
-/// Pixels of a plot.
+/// Height of a plot, pixels.
 const HEIGHT: f64 = 380.0;
 
-/// One panel for each measure and for each combination of further axes.
+/// One panel for each measure and each combination of further axes.
 pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let requested = super::heat::with_rows(facts, requested);
     let view = View::of(facts, &requested, Layout::Named);
@@ -55,7 +55,7 @@ fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, measure: Measure) -> Dra
     Ok(())
 }
 
-/// The rows in their order or the other way round, so that the lower end hides less of the others.
+/// Reverses the rows if necessary, so that the lower end is in front and hides less.
 fn lowest_in_front(towers: Towers) -> Towers {
     let last = towers.rows.len().saturating_sub(1);
     let sum = |row: usize| -> f64 {

@@ -1,4 +1,4 @@
-//! Throughput against latency: what a level buys, and what it costs.
+//! Throughput against latency at each level.
 
 use super::Drawing;
 use super::best;
@@ -13,18 +13,18 @@ use iosonde_analysis::experiment::{Measure, Point, StageFacts};
 use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment;
 
-/// Latencies that span more than this factor stand on a logarithmic scale.
+/// Latencies that span more than this factor get a logarithmic scale.
 const WIDE: f64 = 8.0;
-/// With more series than this only the means are drawn.
+/// With more series than this, only the means are drawn.
 const MOST_WITH_TAIL: usize = 3;
-/// The latencies along the bottom.
+/// Latencies along the x axis.
 const LATENCIES: [(Measure, &str); 2] =
     [(Measure::Mean, "mean latency"), (Measure::Quantile(0.99), "p99")];
-/// What may be best in it.
+/// Measures whose best point is marked.
 const BEST: [Measure; 3] = [Measure::Iops, Measure::Bandwidth, Measure::Mean];
 
-/// One panel for each facet: latency along the bottom, IOPS (or another rate that is asked for)
-/// upwards, each level at its point.
+/// One panel for each facet: latency along the x axis; IOPS, or another requested rate, along the y
+/// axis; a point for each level.
 pub(super) fn draw(facts: &StageFacts, requested: &experiment::Figure) -> Drawing {
     let view = View::of(facts, requested, Layout::Scaled);
     let is_rate = |measure: &Measure| measure.more_is_better() == Some(true);
@@ -124,7 +124,7 @@ fn line(
     (!points.is_empty()).then(|| Line::new(name, style(look), points))
 }
 
-/// The knee and the best, together where they are one setting.
+/// Call-outs for the knee and the best settings, combined if they are the same setting.
 fn callouts(view: &View, facet: &Facet, rate: Measure) -> Vec<Callout> {
     let place = |point: &Point| {
         let y = point.mean(rate)? * unit(rate).0;
@@ -143,7 +143,7 @@ fn callouts(view: &View, facet: &Facet, rate: Measure) -> Vec<Callout> {
     merge_annotations(knee.chain(best).filter_map(annotation).collect())
 }
 
-/// The measured point of a series nearest to its knee, where that is within the sweep.
+/// The measured point nearest to the knee of a series, if the knee is within the sweep.
 fn knee<'a>(view: &View, series: &Series<'a>) -> Option<&'a Point> {
     let is_open = found::is_so(view, "knee_undecided", series);
     let knee = found::found(view, "knee", series).filter(|knee| knee.at > 0.0 && !is_open)?;
