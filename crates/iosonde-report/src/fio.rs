@@ -1,8 +1,8 @@
-//! fio's formats: what its users' scripts read. JSON (with and without bins), terse v3, logs.
+//! fio's output formats, as parsed by users' scripts: JSON (with and without bins), terse, logs.
 //!
-//! One entry per job, over the whole measured window, as fio counts it: fio knows no lengthened
-//! warm-up. What fio counts and we do not is 0, and `docs/formats.md` lists it. A percentile that
-//! is not earned is left out, for fio has no word for it.
+//! There is one entry per job over the whole measured window, as in fio, which has no extended
+//! warm-up. A value that only fio counts is 0 (list in `docs/formats.md`). A percentile without
+//! enough samples is omitted, since fio has no notation for it.
 
 pub mod iolog;
 pub mod json;
@@ -25,20 +25,20 @@ use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_stats::Histogram;
 use shown::Shown;
 
-/// What stands where fio has its version.
+/// Version string, in the field of fio's version.
 pub const VERSION: &str = concat!("iosonde-", env!("CARGO_PKG_VERSION"));
 
 /// Interval of fio's own bandwidth and IOPS samples, ns.
 const SAMPLE_NS: u64 = 500_000_000;
 
-/// Linux's number of what fio reports of an operation that takes longer than `max_latency`.
+/// The errno that fio reports if an operation exceeds `max_latency`.
 const ETIMEDOUT: i32 = 110;
 
-/// Upper edges of fio's latency classes, below 1000 of their unit.
+/// Upper edges of fio's latency classes, in ns, us or ms.
 const CLASSES: [u64; 10] = [2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// fio's bin for a value: 64 bins per octave, named by the middle. Two of our buckets lie wholly in
-/// one of them, so nothing is lost by the way.
+/// fio's bin for a value: 64 bins per octave, named by their midpoints. Two of our buckets fit
+/// exactly into one bin, so the conversion is exact.
 fn bin(value_ns: u64) -> u64 {
     const EXACT: u64 = 128;
     if value_ns < EXACT {
@@ -48,7 +48,7 @@ fn bin(value_ns: u64) -> u64 {
     (value_ns >> shift << shift) + (1 << (shift - 1))
 }
 
-/// Counts by fio's bins, ascending.
+/// Counts by fio's bins, in ascending order.
 fn bins(latency: &Histogram) -> BTreeMap<u64, u64> {
     let mut bins = BTreeMap::new();
     for (value_ns, times) in latency.midpoints() {
@@ -60,8 +60,8 @@ fn bins(latency: &Histogram) -> BTreeMap<u64, u64> {
     bins
 }
 
-/// Shares of all latencies in fio's classes, in percent: below 1 us, below 1 ms, and the rest up to
-/// and beyond 2 s.
+/// Percentages of all latencies in fio's classes: below 1 us, below 1 ms, and from 1 ms to beyond 2
+/// s.
 struct Classes {
     ns: [f64; 10],
     us: [f64; 10],
@@ -96,48 +96,48 @@ impl Classes {
     }
 }
 
-/// Directions that move data: fio counts syncs apart.
+/// Directions that transfer data, and trims; fio counts syncs separately.
 fn moving() -> impl Iterator<Item = Direction> + Clone {
     DIRECTIONS.into_iter().filter(|(word, _)| *word != "sync")
 }
 
-/// Completion latency: where submission was not timed apart, all from before submission, as fio has
-/// it for engines that submit and wait in one.
+/// Completion latency. If submission was not timed separately, the latency from before submission,
+/// as in fio's synchronous engines.
 fn clat(direction: &DirectionRun) -> &Histogram {
     if direction.clat.count() > 0 { &direction.clat } else { &direction.latency }
 }
 
-/// One job, with what the formats ask of it.
+/// One job, with the data for all formats.
 struct JobReport<'a> {
     run: &'a Run,
     plan: &'a Job,
     job: Cow<'a, JobRun>,
-    /// The jobs that are reported together.
+    /// The jobs that are reported as one.
     parts: &'a [JobRun],
-    /// Position in the run.
     index: usize,
-    /// Its name: that of its section, or of its role.
+    /// Name of its section, or of its role.
     name: String,
-    /// The job as it was written, and the percentiles that it asks for.
+    /// The job as written in a job file, and the percentiles to show.
     written: Option<&'a WrittenJob>,
     shown: Shown,
-    /// Whether latencies from the due time would only tell how long the run was.
+    /// Whether to omit latencies from the due time, since they only depend on the length of the
+    /// run.
     withheld: bool,
 }
 
-/// A run and what was found about it.
+/// A run and its assessment.
 type Judged<'a> = (&'a Run, &'a Assessment);
 
-/// A run whose consistency checks passed.
+/// A run whose consistency checks passed, with the number of its first group.
 pub struct Numbered<'a> {
     first_group: usize,
     run: Judged<'a>,
-    /// The run that verified what this one had written, whose reads are those of its jobs to fio.
+    /// The run that verified the data of this one. fio counts its reads as those of the jobs.
     verification: Option<Judged<'a>>,
     written: Option<&'a WrittenOptions>,
 }
 
-/// The runs whose consistency checks passed, each with the number of its first group of jobs.
+/// The runs whose consistency checks passed, each with the number of its first group.
 pub fn numbered<'a>(document: &Document<'a>) -> Vec<Numbered<'a>> {
     let (mut first_group, mut numbered) = (0, Vec::<Numbered<'a>>::new());
     for &(run, facts) in document.cells {
@@ -161,8 +161,7 @@ pub fn numbered<'a>(document: &Document<'a>) -> Vec<Numbered<'a>> {
 }
 
 impl<'a> Numbered<'a> {
-    /// Every job, or one for those that are reported together, with the same of the verification
-    /// where there was one.
+    /// Every job, or one for jobs reported together, with the same of the verification, if any.
     fn reports(&self) -> Vec<Reported<'a>> {
         let written = Written { run: &self.run.0.plan.name, all: self.written };
         let of = |(run, facts): Judged<'a>| job_report(run, facts, written);
@@ -177,20 +176,19 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// A job, and the same of its verification where there was one.
+/// A job, with the same job of the verification, if any.
 struct Reported<'a> {
     job: JobReport<'a>,
     reread: Option<JobReport<'a>>,
 }
 
 impl<'a> Reported<'a> {
-    /// The report that a direction is in: reads with those of the verification.
+    /// The report that contains a direction: reads are with those of the verification.
     fn of(&self, direction: Direction) -> &JobReport<'a> {
         self.reread.as_ref().filter(|_| direction.0 == "read").unwrap_or(&self.job)
     }
 }
 
-/// The jobs of a run as they were written.
 #[derive(Clone, Copy)]
 struct Written<'a> {
     run: &'a str,
@@ -202,20 +200,20 @@ impl<'a> Written<'a> {
         self.all?.jobs.get(&(self.run.to_owned(), plan.role.clone()))
     }
 
-    /// Whether a job is reported with the one before it: as in fio, if it says so itself, and is
-    /// of the same group.
+    /// Whether a job is reported together with the one before it. As in fio, its own options must
+    /// request that, and both must have the same group.
     fn are_one(self, before: &Job, plan: &Job) -> bool {
         before.span.group == plan.span.group && self.job(plan).is_some_and(|job| job.grouped)
     }
 }
 
-/// Every job of a run; one for those that are reported together.
+/// Every job of a run; jobs reported together are one.
 fn job_report<'a>(run: &'a Run, facts: &Assessment, written: Written<'a>) -> Vec<JobReport<'a>> {
     let open = facts.figures.arrivals.as_ref();
     let withheld = open.is_some_and(|open| open.verdict == ArrivalVerdict::Unsustainable);
     let report = |index: usize, plan: &'a Job, job, parts: &'a [JobRun]| {
         let name = written.job(plan).map_or_else(|| name_of(run, plan), |job| job.name.clone());
-        // Of jobs that are reported together fio has the options of the last.
+        // For jobs reported together, fio uses the options of the last one.
         let last = written.job(run.plan.jobs.get(index + parts.len() - 1).unwrap_or(plan));
         let shown = Shown::of(written.all, last.map(|job| &job.options));
         JobReport { run, plan, job, parts, index, withheld, name, written: last, shown }
@@ -235,8 +233,8 @@ fn job_report<'a>(run: &'a Run, facts: &Assessment, written: Written<'a>) -> Vec
     reports
 }
 
-/// The name of a job of which nothing was written: the run's, or the role's where there are
-/// several; copies of a job with files of their own, `name.1` and so on, are one.
+/// Name of a job that was not written in a job file: that of the run, or of its role if there are
+/// several. Copies of a job with their own files (`name.1`, ...) count as one role.
 fn name_of(run: &Run, plan: &Job) -> String {
     let name = &run.plan.name;
     let is_one = run.plan.jobs.iter().all(|job| job.role == plan.role);
@@ -244,8 +242,8 @@ fn name_of(run: &Run, plan: &Job) -> String {
     if is_one || are_copies { name.clone() } else { plan.role.clone() }
 }
 
-/// Several jobs as one, as fio's `group_reporting` adds them up: counts and histograms are summed,
-/// processor time and depth are means of a job.
+/// Combines jobs like fio's `group_reporting`: counts and histograms are summed, processor time and
+/// depth are means per job.
 fn together(jobs: &[&JobRun]) -> JobRun {
     let mut all = JobRun::default();
     for job in jobs {
@@ -271,7 +269,7 @@ fn together(jobs: &[&JobRun]) -> JobRun {
 }
 
 impl<'a> JobReport<'a> {
-    /// The reads of this job, if any, and of its verification, over the time of both as in fio.
+    /// The reads of this job, if any, and of its verification, over both windows, as in fio.
     fn with_reads_of(&self, verification: JobReport<'a>) -> JobReport<'a> {
         if self.job.read.ops == 0 {
             return verification;
@@ -286,7 +284,7 @@ impl<'a> JobReport<'a> {
         if self.job.measured_ns > 0 { self.job.measured_ns } else { self.run.measured_ns }
     }
 
-    /// Length of the window if the direction did anything, as fio has it.
+    /// Length of the window, or 0 if the direction did nothing, as in fio.
     fn runtime_ms(&self, direction: &DirectionRun) -> u64 {
         if direction.ops > 0 { (self.window_ns() + 500_000) / 1_000_000 } else { 0 }
     }
@@ -297,7 +295,7 @@ impl<'a> JobReport<'a> {
         (percent(self.job.cpu_user_ns), percent(self.job.cpu_system_ns))
     }
 
-    /// Context switches are counted for the process, and stand with its first job, so that the sum
+    /// Context switches of the process. They are reported with its first job only, so that the sum
     /// over the jobs is right.
     fn switches(&self) -> u64 {
         let process = &self.run.process;
@@ -305,30 +303,30 @@ impl<'a> JobReport<'a> {
         if self.index == 0 { all } else { 0 }
     }
 
-    /// Shares of the requests in fio's classes `1, 2, 4, … >=64` of the number in flight, percent:
-    /// as counted, else all in the class of the mean.
+    /// Percentages of requests by the number in flight, in fio's classes `1, 2, 4, … >=64`. If they
+    /// were not counted, all are in the class of the mean.
     fn depth_shares(&self) -> [f64; 7] {
         shares(&self.job.batches.depths).unwrap_or_else(|| whole(Some(self.depth_class())))
     }
 
-    /// Shares of the hand-overs in fio's classes `0, 4, 8, … >=64` of their size, percent.
+    /// Percentages of submissions by their size, in fio's classes `0, 4, 8, … >=64`.
     fn submit_shares(&self) -> [f64; 7] {
         shares(&self.job.batches.submitted).unwrap_or_else(|| whole(self.batch_class()))
     }
 
-    /// The same of requests that came back at once.
+    /// The same for the number of requests per completion.
     fn complete_shares(&self) -> [f64; 7] {
         shares(&self.job.batches.completed).unwrap_or_else(|| whole(self.batch_class()))
     }
 
-    /// Class of fio's `1, 2, 4, … >=64` that holds the mean number in flight.
+    /// Class of the mean number in flight among fio's `1, 2, 4, … >=64`.
     fn depth_class(&self) -> usize {
         let seen = self.job.in_flight_area_ns as f64 / self.window_ns().max(1) as f64;
         (seen.max(1.0).round() as u64).ilog2().min(6) as usize
     }
 
-    /// Class of fio's `0, 4, 8, … >=64` that holds the mean number of requests per system call;
-    /// `None` where there were none.
+    /// Class of the mean number of requests per system call among fio's `0, 4, 8, … >=64`; `None`
+    /// without system calls.
     fn batch_class(&self) -> Option<usize> {
         let ops: u64 = moving().map(|(_, of)| of(&self.job).ops).sum();
         let calls: u64 = self.parts.iter().map(|job| job.syscalls).sum();
@@ -340,12 +338,12 @@ impl<'a> JobReport<'a> {
         Some(1 + most.iter().position(|most| mean <= *most).unwrap_or(most.len()))
     }
 
-    /// Shares of the completion latencies in fio's classes.
+    /// Percentages of completion latencies in fio's classes.
     fn classes(&self) -> Classes {
         Classes::of(moving().map(|(_, of)| clat(of(&self.job))))
     }
 
-    /// The errno of the first error, or that of an operation that took too long; 0 without one.
+    /// The errno of the first error, or `ETIMEDOUT` if an operation exceeded its limit; else 0.
     fn errno(&self) -> i32 {
         let most_ns = self.plan.span.most_latency_ns;
         let took_ns = moving().filter_map(|(_, of)| of(&self.job).latency.max()).max();
@@ -356,7 +354,7 @@ impl<'a> JobReport<'a> {
         }
     }
 
-    /// Half-second samples of one direction without its verification: KiB/s, and IOPS.
+    /// Half-second samples of one direction, without its verification: KiB/s, and IOPS.
     fn samples(&self, of: Direction) -> (Samples, Samples) {
         let jobs: Vec<&JobRun> = self.parts.iter().collect();
         let width_ns = intervals::counter_width_ns(&jobs, SAMPLE_NS);
@@ -384,7 +382,8 @@ impl<'a> JobReport<'a> {
         paths.collect::<Vec<_>>().join(":")
     }
 
-    /// Total latency: in an open loop from the due time, unless the loop could not be kept up with.
+    /// Total latency. In an open loop it begins at the due time; `None` if the rate is
+    /// unsustainable.
     fn lat<'b>(&self, direction: &'b DirectionRun) -> Option<&'b Histogram> {
         match direction.response.count() {
             0 => Some(&direction.latency),
@@ -392,7 +391,7 @@ impl<'a> JobReport<'a> {
         }
     }
 
-    /// The job in fio's words, as fio repeats a job's options.
+    /// The options of the job in fio's notation, as in the `job options` of fio's output.
     fn options(&self) -> Vec<(&'static str, String)> {
         let plan = &self.run.plan;
         let like = plan.jobs.iter().filter(|job| job.role == self.plan.role).count();
@@ -429,23 +428,23 @@ impl<'a> JobReport<'a> {
     }
 }
 
-/// Percent of each count; `None` where nothing was counted.
+/// Percentages of counts; `None` if all are 0.
 fn shares(counts: &[u64; 7]) -> Option<[f64; 7]> {
     let sum: u64 = counts.iter().sum();
     (sum > 0).then(|| counts.map(|count| count as f64 * 100.0 / sum as f64))
 }
 
-/// All in one class.
+/// 100 % in one class.
 fn whole(class: Option<usize>) -> [f64; 7] {
     std::array::from_fn(|at| if class == Some(at) { 100.0 } else { 0.0 })
 }
 
-/// Seconds with as many digits as it takes.
+/// Seconds with as many digits as needed.
 fn seconds(ns: u64) -> String {
     format!("{}", ns as f64 / 1e9)
 }
 
-/// Least, greatest, mean and standard deviation of a series.
+/// Minimum, maximum, mean and standard deviation of a series.
 #[derive(Default)]
 struct Samples {
     min: f64,
@@ -473,7 +472,7 @@ impl Samples {
     }
 }
 
-/// Linux's number of an errno name; EIO for a name that storage does not give.
+/// Linux's number of an errno name; EIO for other names.
 fn errno(name: &str) -> i32 {
     const NUMBERS: [(&str, i32); 17] = [
         ("EPERM", 1),
@@ -503,7 +502,7 @@ mod tests {
 
     #[test]
     fn bins_are_those_of_fio() {
-        // From a recorded json+ document, where every bin is named by its middle.
+        // From a recorded json+ document, where each bin is named by its midpoint.
         for middle in [652, 2544, 8640, 8896, 11_200, 28_032, 80_384, 158_720, 272_384] {
             assert_eq!(bin(middle), middle);
         }

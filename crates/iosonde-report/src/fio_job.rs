@@ -1,5 +1,5 @@
-//! A plan in fio's job language: the inverse of `spec::fio`, for a second witness. Only options are
-//! written that every fio since 3.33 accepts; what fio has no words for is said instead.
+//! Writes a plan as a fio job file: the inverse of `spec::fio`, for cross-checks. It uses only
+//! options that every fio since 3.33 accepts, and reports what fio cannot express.
 
 mod order;
 mod pace;
@@ -20,15 +20,15 @@ use iosonde_model::plan::{
 };
 use iosonde_model::spec::{Data, EachWrite, SyncCall, Wait};
 
-/// A plan that fio has no words for.
+/// Parts of a plan that fio cannot express.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("cannot be expressed as a fio job: {}", .0.join("; "))]
 pub struct Unsayable(pub Vec<String>);
 
-/// An option and its value; without one a bare word.
+/// Options with their values; `None` for an option without a value.
 type Words = Vec<(&'static str, Option<String>)>;
 
-/// What is said of a job to fio, and what fio has no words for.
+/// The options of a job, and what fio cannot express.
 #[derive(Default)]
 struct Said {
     words: Words,
@@ -46,7 +46,7 @@ impl Said {
         }
     }
 
-    /// A bare word.
+    /// Adds an option without a value.
     fn word(&mut self, option: &'static str) {
         self.words.push((option, None));
     }
@@ -57,7 +57,7 @@ impl Said {
         }
     }
 
-    /// What fio has no words for.
+    /// Adds something that fio cannot express.
     fn lacks(&mut self, what: impl Into<String>) {
         self.missing.push(what.into());
     }
@@ -68,7 +68,7 @@ impl Said {
         }
     }
 
-    /// A time as fio reads it, which knows nothing shorter than a microsecond.
+    /// Adds a time; fio's shortest unit is a microsecond.
     fn time(&mut self, option: &'static str, ns: u64) {
         let (count, unit) = match self.whole(option, ns, (1000, "us")) {
             micros if micros.is_multiple_of(1_000_000) => (micros / 1_000_000, "s"),
@@ -85,7 +85,7 @@ impl Said {
         }
     }
 
-    /// A time in the only unit that fio has for an option.
+    /// Converts a time to the only unit of an option, and reports a remainder.
     fn whole(&mut self, option: &str, ns: u64, (unit_ns, unit): (u64, &str)) -> u64 {
         if !ns.is_multiple_of(unit_ns) {
             self.lacks(format!("{option}: found {ns} ns, expected a whole number of {unit}"));
@@ -94,14 +94,14 @@ impl Said {
     }
 }
 
-/// A plan, and those of its targets that are files which the run makes for itself.
+/// A plan, and the indexes of the targets that are files created by the run.
 pub type Group<'a> = (&'a Plan, &'a [u16]);
 
-/// The job file that makes fio do what the plans say, one after another. For a target that the run
-/// makes for itself fio is instructed to create and remove one of its own in the same directory.
+/// The job file that makes fio carry out the plans one after another. In place of a target created
+/// by the run, fio creates and removes its own file in the same directory.
 ///
 /// # Errors
-/// What of the plans fio has no words for.
+/// If fio cannot express some parts of the plans; lists them.
 pub fn fio_job(groups: &[Group<'_>]) -> Result<String, Unsayable> {
     let mut text = String::new();
     for (name, words) in &sections(groups)? {
@@ -119,7 +119,7 @@ pub fn fio_job(groups: &[Group<'_>]) -> Result<String, Unsayable> {
 /// The same as arguments of the `fio` command.
 ///
 /// # Errors
-/// What of the plans fio has no words for.
+/// If fio cannot express some parts of the plans; lists them.
 pub fn fio_arguments(groups: &[Group<'_>]) -> Result<Vec<String>, Unsayable> {
     let mut arguments = Vec::new();
     for (name, words) in sections(groups)? {
@@ -132,8 +132,8 @@ pub fn fio_arguments(groups: &[Group<'_>]) -> Result<Vec<String>, Unsayable> {
     Ok(arguments)
 }
 
-/// One section per job; each says everything, for what is global to fio would reach from one group
-/// into the next.
+/// One section per job. Each contains all options, since fio would apply global ones to later
+/// groups too.
 fn sections(groups: &[Group<'_>]) -> Result<Vec<(String, Words)>, Unsayable> {
     let mut missing = Vec::new();
     let mut sections = Vec::new();
@@ -162,8 +162,8 @@ fn sections(groups: &[Group<'_>]) -> Result<Vec<(String, Words)>, Unsayable> {
     if missing.is_empty() { Ok(sections) } else { Err(Unsayable(missing)) }
 }
 
-/// How many of the first jobs are copies of the first but for their seeds and regions at equal
-/// distances, and that distance.
+/// Number of copies of the first job at the start of `jobs`, and the distance of their regions.
+/// Copies differ only in seeds and in equidistant regions.
 fn copies(jobs: &[Job]) -> (usize, u64) {
     let like = |a: &Job, b: &Job| {
         let neutral = |job: &Job| Job {
@@ -193,7 +193,7 @@ fn shares_turns(job: &Job) -> bool {
     matches!(job.order, Order::Permutation { lanes, .. } if lanes > 1)
 }
 
-/// What holds for all jobs.
+/// Options common to all jobs.
 fn common(plan: &Plan, out: &mut Said) {
     if plan.jobs.iter().all(|job| job.engine.is_none()) {
         engine(&plan.engine, out);
@@ -205,7 +205,7 @@ fn common(plan: &Plan, out: &mut Said) {
     out.say("direct", u8::from(direct));
     out.word("thread");
     out.word("group_reporting");
-    // fio reads a signed number, and takes 0 for none.
+    // fio reads a signed number; 0 means unset.
     out.say("randseed", (plan.seed & i64::MAX as u64).max(1));
     if let PrecisionGoal::Settled(settling) = plan.until {
         out.say("steadystate", settling);
@@ -251,20 +251,20 @@ fn engine(engine: &Engine, out: &mut Said) {
     }
 }
 
-/// What one job does.
+/// Options of one job.
 fn own(plan: &Plan, job: &Job, fresh: &[u16], out: &mut Said) {
     let files = targets(plan, job, fresh, out);
     direction(job, out);
     sizes(job, out);
     out.say("offset", job.region_start);
-    // fio counts the hole before the first place of a stream that goes backwards.
+    // For a stream that goes backwards, fio counts the hole before its first block.
     let above = if job.stride_bytes < 0 { job.stride_bytes.unsigned_abs() } else { 0 };
     out.say("size", (job.region_bytes + above).saturating_mul(files));
     match plan.stop_of(job) {
         Stop::AfterBytes(bytes) | Stop::AfterNsOrBytes(_, bytes) => out.say("io_size", bytes),
         Stop::AfterOps(ops) => {
             out.say("number_ios", ops);
-            // Or else fio ends with the size.
+            // Otherwise fio stops at the size.
             out.say("io_size", ops.saturating_mul(job.block_bytes));
         }
         Stop::AfterNs(_) | Stop::AfterOnePass | Stop::EachJob => {}
@@ -288,7 +288,7 @@ fn own(plan: &Plan, job: &Job, fresh: &[u16], out: &mut Said) {
     priorities(job, out);
 }
 
-/// The files of a job, and how many there are.
+/// Writes the files of a job; returns their number.
 fn targets(plan: &Plan, job: &Job, fresh: &[u16], out: &mut Said) -> u64 {
     let indexes: Vec<u16> = if job.targets.is_empty() { vec![0] } else { job.targets.clone() };
     let made = indexes.iter().filter(|index| fresh.contains(index)).count();
@@ -311,7 +311,7 @@ fn targets(plan: &Plan, job: &Job, fresh: &[u16], out: &mut Said) -> u64 {
         out.lacks("a job on files that are there and on files of its own");
     }
     if made > 0 {
-        // Laid out in full, and gone afterwards, as here.
+        // Written in full before the run and removed after it, as by iosonde.
         out.say("overwrite", 1);
         out.say("unlink", 1);
     }
@@ -381,13 +381,13 @@ fn durability(job: &Job, out: &mut Said) {
     out.say_if(job.sync.atomic, "atomic", 1);
 }
 
-/// A pattern in fio's words.
+/// A pattern in fio's notation.
 fn digits(pattern: &[u8]) -> String {
     let digits: String = pattern.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("0x{digits}")
 }
 
-/// What is written, where the verification does not decide about it.
+/// The data to be written, unless the verification determines it.
 fn data(data: &Data, out: &mut Said) {
     if data.checked {
         return;
@@ -437,7 +437,7 @@ fn placement(job: &Job, out: &mut Said) {
     out.say_if(job.place.huge_pages, "mem", "mmaphuge");
 }
 
-/// A section's name that fio reads as one, and not as a global section.
+/// A section name that fio accepts and does not take for `global`.
 fn section_name(role: &str) -> String {
     let clean: String = role
         .chars()

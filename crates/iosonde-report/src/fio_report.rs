@@ -1,5 +1,5 @@
-//! Results of fio as a report: what each job did, side by side. Percentiles of several jobs are
-//! never averaged: they are merged where the bins are there, and else there is a bound.
+//! The report of fio results: all jobs side by side. Percentiles of several jobs are never
+//! averaged. They are read from the merged bins, or replaced by a bound if bins are missing.
 
 mod figures;
 mod tables;
@@ -12,33 +12,32 @@ use iosonde_model::units::{bytes, count, duration};
 use super::chart::Measured;
 use super::report::{Block, Picture, Report, Section, Source, Warning};
 
-/// What several files said; at least one document or log.
+/// Contents of the given files; at least one document or log.
 #[derive(Clone, Debug, Default)]
 pub struct FioResults {
-    /// Documents with the names of their files.
+    /// Documents with their file names.
     pub documents: Vec<(String, Foreign)>,
     pub logs: Vec<ForeignLog>,
 }
 
-/// One job of one document, with everything that a row says of it.
+/// One job of a document, with the data for its row.
 pub(super) struct Row<'a> {
-    /// File, job and host, as far as they are needed to tell it from the others.
+    /// File, job and host, as far as needed to distinguish it.
     pub name: String,
     pub foreign: &'a Foreign,
     pub job: &'a ForeignJob,
-    /// Codes of the doubts about it, and whether one is severe.
+    /// Codes of the concerns about it, and whether one is severe.
     pub concerns: Vec<&'static str>,
     pub is_severe: bool,
 }
 
 impl Row<'_> {
-    /// A value of it, hollow where there is a severe doubt.
+    /// A value of the job; of low confidence if a concern is severe.
     pub(super) fn measured(&self, value: f64) -> Measured {
         if self.is_severe { Measured::LowConfidence(value) } else { Measured::Good(value) }
     }
 }
 
-/// The report of some results.
 pub fn fio_report(results: &FioResults) -> Report {
     let (rows, warnings) = rows(results);
     let complete = rows.iter().all(|row| row.job.error == 0);
@@ -104,7 +103,7 @@ fn title(results: &FioResults, programs: &str) -> String {
     }
 }
 
-/// Every job with its name and its doubts, and the doubts of all as warnings.
+/// Every job with its name and its concerns, and all concerns as warnings.
 fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
     let (mut rows, mut warnings) = (Vec::new(), Vec::new());
     let several = results.documents.len() > 1;
@@ -150,7 +149,7 @@ fn rows(results: &FioResults) -> (Vec<Row<'_>>, Vec<Warning>) {
     (rows, warnings)
 }
 
-/// A name that no other job has.
+/// A unique name of a job.
 fn name(file: &str, several: bool, foreign: &Foreign, index: usize) -> String {
     let job = &foreign.jobs[index];
     let mut name = if job.name.is_empty() { "(no name)".into() } else { job.name.clone() };

@@ -1,5 +1,5 @@
-//! fio's log of operations, version 3: their order and times. A plan determines the operations of
-//! its jobs, so that only the times are recorded while they run.
+//! fio's I/O log, version 3: the order and times of operations. The plan determines the operations
+//! of a job, so only their times are recorded.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use iosonde_model::spec::listed::MAX_LISTED;
 
 const HEAD: &str = "fio version 3 iolog";
 
-/// Whether a file of this beginning is such a log.
+/// Whether a file with this beginning is such a log.
 pub fn is_iolog(text: &str) -> bool {
     text.starts_with("fio version ") && text.lines().next().is_some_and(|l| l.ends_with(" iolog"))
 }
 
-/// The log of these jobs of a run, one after another.
+/// The log of some jobs of a run, one job after the other.
 pub fn text(run: &Run, jobs: &[usize]) -> String {
     let mut text = format!("{HEAD}\n");
     for act in ["add", "open"] {
@@ -36,12 +36,12 @@ pub fn text(run: &Run, jobs: &[usize]) -> String {
     text
 }
 
-/// Whether a log has the first operations of a job only.
+/// Whether the log has only the first operations of a job.
 pub fn is_cut(job: &JobRun) -> bool {
     job.handed_over_us.len() >= MAX_LISTED
 }
 
-/// The operations of a job at these times, with the syncs among them.
+/// The operations of a job at these times, including its syncs.
 fn of_job(text: &mut String, run: &Run, job: &Job, times_us: &[u64]) {
     let sync = match job.sync.call {
         SyncCall::Fsync => "sync",
@@ -54,7 +54,7 @@ fn of_job(text: &mut String, run: &Run, job: &Job, times_us: &[u64]) {
     }
 }
 
-/// What a job hands over, in order: after so many writes each target is synced.
+/// The operations of a job in order of submission; each target is synced after a number of writes.
 fn handed_over(job: &Job) -> impl Iterator<Item = Op> + '_ {
     let targets: Vec<u16> = if job.targets.is_empty() { vec![0] } else { job.targets.clone() };
     let mut stream = OpStream::new(job, Stop::AfterNs(u64::MAX));

@@ -1,7 +1,7 @@
-//! fio's JSON document, as `--output-format=json` and `json+` of fio print it.
+//! fio's JSON document, as printed by fio with `--output-format=json` and `json+`.
 //!
-//! What fio has no place for stands under `iosonde`: the verdict, the exit code, why a command
-//! failed. A run whose consistency checks failed has no entry among the jobs.
+//! Data without a field in fio is under `iosonde`: the verdict, the exit code, the error of the
+//! command. A run whose consistency checks failed has no job entries.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use iosonde_model::record::run::{PriorityRun, Run};
 use iosonde_model::spec::Priority;
 use iosonde_stats::Histogram;
 
-/// fio's classes of requests in flight.
+/// fio's classes of the number of requests in flight.
 const DEPTHS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
-/// fio's classes of requests per submission and per completion.
+/// fio's classes of the number of requests per submission and per completion.
 const BATCHES: [&str; 7] = ["0", "4", "8", "16", "32", "64", ">=64"];
 
-/// Which of fio's two documents.
+/// One of fio's two forms.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Form {
     /// Percentiles.
     Plain,
-    /// Percentiles, and the counts they come from.
+    /// Percentiles, and the counts of all bins.
     Bins,
 }
 
-/// The document of a command. Times are wall-clock, `now_unix_ns` since 1970.
+/// The document of a command; `now_unix_ns` is the wall-clock time since 1970.
 pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value {
     let mut jobs = Vec::new();
     let balanced = numbered(document);
@@ -64,7 +64,7 @@ pub fn fio_json(document: &Document<'_>, form: Form, now_unix_ns: u64) -> Value 
     out
 }
 
-/// A job of a run whose groups are counted from `first_group`, with what verified it.
+/// A job with its verification; `first_group` is the number of the run's first group.
 fn job(reported: &Reported<'_>, first_group: usize, form: Form) -> Value {
     let job_report = &reported.job;
     let options: BTreeMap<String, String> = match job_report.written {
@@ -154,15 +154,15 @@ fn direction(job_report: &JobReport<'_>, of: Direction, form: Form) -> Value {
         "iops_samples": iops.count,
     });
     let with_samples = || facts.priorities.iter().filter(|run| run.latency.count() > 0);
-    // fio has them where there are two of them at least.
+    // fio lists priorities if there are at least two.
     if with_samples().count() > 1 {
         out["prios"] = with_samples().map(|run| priority(run, job_report, form)).collect();
     }
     out
 }
 
-/// The requests of one priority: class and level are those of the thread where they have none of
-/// their own.
+/// The requests of one priority. Requests without their own priority have class and level of the
+/// thread.
 fn priority(run: &PriorityRun, job_report: &JobReport<'_>, form: Form) -> Value {
     let (own_class, own_level) = job_report.plan.place.io_priority;
     let (class, level, hint) = match run.priority {
@@ -177,7 +177,7 @@ fn priority(run: &PriorityRun, job_report: &JobReport<'_>, form: Form) -> Value 
     })
 }
 
-/// Least, greatest, mean, deviation and number, ns; zeros where there is nothing, as fio has it.
+/// Minimum, maximum, mean, standard deviation (ns) and count; all 0 if empty, as in fio.
 fn moments(latency: &Histogram) -> Value {
     json!({
         "min": latency.min().unwrap_or(0),
@@ -188,7 +188,7 @@ fn moments(latency: &Histogram) -> Value {
     })
 }
 
-/// The same with percentiles, and with bins if asked for. An empty one has neither.
+/// The same with percentiles, and with bins if requested; an empty histogram has neither.
 fn distribution(latency: &Histogram, form: Form, shown: &Shown) -> Value {
     let mut out = moments(latency);
     if latency.count() > 0 {
@@ -211,7 +211,7 @@ fn classed(shares: &[f64]) -> BTreeMap<String, f64> {
     names.zip(shares.iter().copied()).collect()
 }
 
-/// What the device's own counters say of the window.
+/// The device's counters over the window.
 fn disk(run: &Run) -> Option<Value> {
     let (before, after) = run.device.as_ref()?;
     let device = run.target.device.as_ref()?;
@@ -318,7 +318,7 @@ mod tests {
         job.trim = std::mem::take(&mut job.read);
         job.trim.slat.record_many(1_000, 50_000);
         job.trim.clat.record_many(9_000, 50_000);
-        // An open loop: from the due time it took longer than from submission.
+        // In an open loop, latency from the due time is longer than from submission.
         job.trim.response.record_many(20_000_000, 50_000);
         job.sync.ops = 7;
         job.sync.latency.record_many(3_000_000, 7);

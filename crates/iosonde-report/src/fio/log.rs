@@ -1,5 +1,5 @@
-//! fio's logs with `log_avg_msec`: a line per interval and direction,
-//! `time (ms), value, direction, block size, priority`. With averaging fio has 0 in the last two.
+//! fio's logs with `log_avg_msec`: one line per interval and direction, `time (ms), value,
+//! direction, block size, priority`. The last two are 0, as in fio when it averages.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use iosonde_model::record::run::{JobRun, Run};
 use iosonde_stats::Histogram;
 
 iosonde_model::words! {
-    /// What a log is about, with fio's word for it in the name of a file.
+    /// Content of a log, with fio's word for it in file names.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     pub enum Kind {
         /// KiB per second.
@@ -25,34 +25,34 @@ iosonde_model::words! {
     }
 }
 
-/// How the lines of a log are written.
+/// Format of the lines of a log.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Style {
-    /// The largest latency of an interval instead of the mean (`log_max_value`). Rates are counted
-    /// once in each interval, so that their largest value is their only one.
+    /// The largest latency of an interval instead of the mean (`log_max_value`). Rates have only
+    /// one value per interval.
     pub largest: bool,
-    /// A column for an offset, which is 0 where a line is about many operations (`log_offset`).
+    /// A column for the offset (`log_offset`); it is 0, since a line covers many operations.
     pub offset: bool,
-    /// Times are since 1970, and not since the start (`log_unix_epoch`).
+    /// Times since 1970 instead of since the start (`log_unix_epoch`).
     pub since_1970: bool,
 }
 
 impl Style {
-    /// What is added to the times of a run, ms.
+    /// Offset of the times of a run, ms.
     pub fn origin_ms(self, run: &Run) -> u64 {
         if self.since_1970 { run.started_unix_ns / 1_000_000 } else { 0 }
     }
 }
 
-/// One log per job, with the job's number, which begins at 1, and the width it could be given.
-/// An interval in which nothing was done has no line, as in fio.
+/// One log per job with the number of the job, from 1. An interval without operations has no line,
+/// as in fio.
 pub fn logs(run: &Run, kind: Kind, width_ns: u64) -> Vec<(usize, String)> {
     let each = (1..).zip(&run.jobs);
     let style = (Style::default(), 0);
     each.map(|(number, job)| (number, log(&[job], kind, width_ns, None, style))).collect()
 }
 
-/// The log of some jobs together, of one direction or of all; times begin at `origin_ms`.
+/// The log of some jobs together, for one direction or all; times begin at `origin_ms`.
 pub fn log(
     jobs: &[&JobRun],
     kind: Kind,
@@ -67,8 +67,8 @@ pub fn log(
             Kind::Iops => Some(row.iops()),
             Kind::Submission => {
                 let slat = submission(jobs, of);
-                // Where submission was not timed apart it is part of the completion, as in fio's
-                // engines that submit and wait in one call.
+                // If submission was not timed separately, it is part of completion, as in fio's
+                // synchronous engines.
                 if slat.count() > 0 { one_of(&slat, style) } else { Some(0.0) }
             }
             Kind::Latency | Kind::Completion => one_of(latency, style),
@@ -84,8 +84,8 @@ pub fn log(
     text
 }
 
-/// What is said of each interval and direction, if anything, behind the end of the interval (ms)
-/// and the direction's number, in that order.
+/// The cells of all intervals and directions, sorted. Each is preceded by the end of its interval
+/// (ms) and the number of its direction.
 fn cells<T: Ord>(
     jobs: &[&JobRun],
     width_ns: u64,
@@ -95,7 +95,7 @@ fn cells<T: Ord>(
     let window_ns = jobs.iter().map(|job| job.measured_ns).max().unwrap_or(0);
     let width_ns = intervals::common_width_ns(jobs, width_ns);
     let mut lines = Vec::new();
-    // fio's numbers of directions are in this order, too.
+    // The order equals that of fio's direction numbers.
     for (number, of) in (0..).zip(moving()) {
         for (row, latency) in intervals::over_time(jobs, &[of], window_ns, width_ns) {
             let end_ms = origin_ms + (row.end_ns + 500_000) / 1_000_000;
@@ -106,24 +106,24 @@ fn cells<T: Ord>(
     lines
 }
 
-/// The one value that stands for many latencies, ns.
+/// The value of an interval with many latencies, ns.
 fn one_of(latency: &Histogram, style: Style) -> Option<f64> {
     if style.largest { latency.max().map(|ns| ns as f64) } else { latency.mean() }
 }
 
-/// Over jobs and over the whole run: submission is not recorded in intervals.
+/// Submission latencies of some jobs over the whole run; they are not recorded by interval.
 fn submission(jobs: &[&JobRun], of: Direction) -> Histogram {
     let mut all = Histogram::new();
     jobs.iter().for_each(|job| all.merge(&(of.1)(job).slat));
     all
 }
 
-/// fio's bins of latencies: groups of an octave, and bins of each.
+/// fio's latency bins: groups, and bins per group.
 const GROUPS: usize = 29;
 const PER_GROUP: usize = 64;
 
-/// fio's log of histograms of some jobs: time (ms), direction, block size, and the counts of the
-/// interval in fio's bins, of which `2^coarseness` neighbours are one. Times begin at `origin_ms`.
+/// fio's histogram log of some jobs: time (ms), direction, block size, and the counts in fio's
+/// bins, `2^coarseness` of them combined. Times begin at `origin_ms`.
 pub fn histograms(
     jobs: &[&JobRun],
     width_ns: u64,
@@ -148,7 +148,7 @@ pub fn histograms(
     text
 }
 
-/// The number of the bin that holds a latency.
+/// Index of the bin of a latency.
 fn index_of(value_ns: u64) -> usize {
     const BITS: u32 = 6;
     let highest = value_ns.checked_ilog2().unwrap_or(0);
@@ -161,7 +161,7 @@ fn index_of(value_ns: u64) -> usize {
     (base + within).min(GROUPS * PER_GROUP - 1)
 }
 
-/// Whether a text begins as a log does: numbers between commas.
+/// Whether the first line of a text is that of a log: numbers separated by commas.
 pub fn is_log(text: &str) -> bool {
     text.lines().next().is_none_or(|line| {
         line.split(',').count() >= 4
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn histograms_have_the_bins_of_fio() {
-        // fio's plat_val_to_idx of these values.
+        // Results of fio's `plat_val_to_idx`.
         let known = [(0, 0), (127, 127), (128, 128), (255, 191), (256, 192), (4096, 448)];
         for (value, index) in known {
             assert_eq!(index_of(value), index, "{value}");

@@ -1,4 +1,4 @@
-//! Whether a run has settled by fio's rule (`steadystate`), as fio reports it.
+//! Whether a run reached fio's steady state (`steadystate`), as fio reports it.
 
 use std::collections::VecDeque;
 
@@ -8,26 +8,25 @@ use iosonde_model::plan::{PrecisionGoal, Settling, SettlingFigure};
 use iosonde_model::record::run::Run;
 use iosonde_stats::settled::Settled;
 
-/// The window at the end of a run that was to settle.
+/// The window at the end of a run with a steady-state criterion.
 struct Window {
     settling: Settling,
     attained: bool,
-    /// Operations and bytes per second, and latencies in ns, the oldest first; zeros stand for what
-    /// was not measured any more.
+    /// Operations and bytes per second, and latencies in ns, oldest first; 0 if not measured.
     iops: Vec<f64>,
     bytes_per_s: Vec<f64>,
     latency_ns: Vec<f64>,
     judged: Settled,
 }
 
-/// `None` where nothing was to settle.
+/// `None` if the run has no steady-state criterion.
 fn window(run: &Run) -> Option<Window> {
     let PrecisionGoal::Settled(settling) = run.plan.until else { return None };
     let record = run.precision.as_ref()?;
     let size = settling.intervals as usize;
     let mut last = VecDeque::new();
     for look in &record.looks {
-        // A value that was taken late stands for all intervals that it covers.
+        // A late check counts for all intervals that it covers.
         last.extend((0..look.intervals).map(|_| look));
         last.drain(..last.len().saturating_sub(size));
     }
@@ -53,14 +52,14 @@ fn mean(values: &[f64]) -> u64 {
 }
 
 impl Window {
-    /// The slope or the deviation, in percent where that is asked.
+    /// The slope or the deviation, as a percentage if requested.
     fn criterion(&self) -> f64 {
         let Settling { by_slope, in_percent, .. } = self.settling;
         self.judged.criterion(by_slope, in_percent).unwrap_or(0.0)
     }
 }
 
-/// fio's object `steadystate`.
+/// fio's JSON object `steadystate`.
 pub(super) fn object(run: &Run) -> Option<Value> {
     let window = window(run)?;
     let Settling { figure, by_slope, limit, in_percent, .. } = window.settling;
@@ -88,7 +87,7 @@ pub(super) fn object(run: &Run) -> Option<Value> {
     }))
 }
 
-/// fio's line of it; `None` where nothing was to settle.
+/// fio's steady-state line; `None` if the run has no steady-state criterion.
 pub fn settled_text(run: &Run) -> Option<String> {
     let window = window(run)?;
     let Settling { figure, by_slope, in_percent, .. } = window.settling;

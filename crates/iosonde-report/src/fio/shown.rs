@@ -1,4 +1,4 @@
-//! Which percentiles of a job fio's formats show.
+//! The percentiles of a job that fio's formats show.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const PERCENTILES: [f64; 17] = [
     99.99,
 ];
 
-/// The percentiles, and of which latencies they are shown.
+/// The percentiles, and the latencies for which they are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Shown {
     percents: Vec<f64>,
@@ -21,7 +21,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// As `percentile_list`, `lat_percentiles` and its kin have it.
+    /// As set by `percentile_list`, `lat_percentiles` and related options.
     pub(super) fn of(
         all: Option<&WrittenOptions>,
         own: Option<&BTreeMap<String, String>>,
@@ -45,7 +45,7 @@ impl Shown {
         }
     }
 
-    /// Earned percentiles of a distribution: percent, ns.
+    /// Percentiles for which there are enough samples: percent, ns.
     pub(super) fn earned(&self, latency: &Histogram) -> Vec<(f64, u64)> {
         let earned =
             |percent: &f64| Some((*percent, Quantile::of(latency, percent / 100.0).value_ns()?));

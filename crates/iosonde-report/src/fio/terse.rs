@@ -1,5 +1,5 @@
-//! fio's terse output, versions 3 and 5: one line per job, fields between semicolons. Latencies in
-//! microseconds, bandwidth in KiB per second. Version 5 adds trims and samples.
+//! fio's terse output, versions 3 and 5: one line per job, fields separated by semicolons.
+//! Latencies in microseconds, bandwidth in KiB per second. Version 5 adds trims and samples.
 
 use std::fmt::Write;
 
@@ -9,21 +9,21 @@ use iosonde_analysis::intervals::Direction;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 
-/// Percentile fields of a direction, used or not.
+/// Percentile fields of a direction, including unused ones.
 const PERCENTILE_FIELDS: usize = 20;
-/// Directions, of which version 3 has the first two.
+/// Directions; version 3 has the first two.
 const FIO_DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
 
-/// Which of fio's versions.
+/// Version of the format.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Version {
     /// Reads and writes.
     Three,
-    /// Trims too, and how many samples there are.
+    /// Trims too, and numbers of samples.
     Five,
 }
 
-/// The lines of a run; one for jobs that are reported together.
+/// The lines of a run; jobs reported together share one.
 pub fn terse(numbered: &Numbered<'_>, version: Version) -> String {
     let reports = numbered.reports();
     reports.iter().map(|reported| line(reported, version, numbered.first_group)).collect()
@@ -32,7 +32,7 @@ pub fn terse(numbered: &Numbered<'_>, version: Version) -> String {
 fn line(reported: &Reported<'_>, version: Version, first_group: usize) -> String {
     let job_report = &reported.job;
     let group = first_group + job_report.plan.span.group as usize;
-    // A semicolon in a name would move every field after it.
+    // A semicolon in a name would shift all following fields.
     let name = clean(&job_report.name).replace(';', "_");
     let (number, directions) = match version {
         Version::Three => (3, &FIO_DIRECTIONS[..2]),
@@ -49,7 +49,7 @@ fn line(reported: &Reported<'_>, version: Version, first_group: usize) -> String
     }
     let classes = job_report.classes();
     for (at, share) in classes.us.iter().chain(&classes.ms).enumerate() {
-        // The first class of microseconds takes what is below, as in fio.
+        // The first microsecond class includes all latencies below, as in fio.
         let below: f64 = if at == 0 { classes.ns.iter().sum() } else { 0.0 };
         let _ = write!(out, ";{:.2}%", share + below);
     }
@@ -99,7 +99,7 @@ fn direction(out: &mut String, job_report: &JobReport<'_>, of: Direction, versio
     }
 }
 
-/// Least, greatest, mean and deviation in microseconds.
+/// Minimum, maximum, mean and standard deviation in microseconds.
 fn moments(out: &mut String, latency: &Histogram) {
     let _ = write!(
         out,
@@ -111,7 +111,7 @@ fn moments(out: &mut String, latency: &Histogram) {
     );
 }
 
-/// Nine fields of the device's own counters, where there are any.
+/// Nine fields of the device's counters, if known.
 fn disk(out: &mut String, run: &Run) {
     let (Some((before, after)), Some(device)) = (&run.device, &run.target.device) else { return };
     let busy_ms = after.busy_ms.saturating_sub(before.busy_ms);
@@ -137,7 +137,7 @@ mod tests {
     use iosonde_analysis::assess;
     use iosonde_fixtures::{Load, run_of};
 
-    /// Names of the fields without a disk, in fio's words.
+    /// Names of the fields without those of a disk, in fio's words.
     const FIELDS: &str = include_str!("../../../../tests/fixtures/fio/terse-3.fields");
 
     fn field(line: &str, name: &str) -> String {
@@ -146,7 +146,7 @@ mod tests {
         value.unwrap_or_default().to_owned()
     }
 
-    /// The lines of a run whose groups are counted from `first_group`.
+    /// The lines of a run; `first_group` is the number of its first group.
     fn of(run: &Run, facts: &Assessment, version: Version, first_group: usize) -> String {
         let numbered =
             Numbered { first_group, run: (run, facts), verification: None, written: None };
@@ -191,7 +191,7 @@ mod tests {
         let three = of(&run, &facts, Version::Three, 0);
         let five = of(&run, &facts, Version::Five, 2);
         let fields = |line: &str| line.trim_end().split(';').count();
-        // 41 fields of a direction, and 6 more of each of three.
+        // 41 fields of a third direction, and 6 more for each of three directions.
         assert_eq!(fields(&five), fields(&three) + 41 + 18);
         assert!(five.starts_with("5;") && five.split(';').nth(3) == Some("2"), "{five}");
     }

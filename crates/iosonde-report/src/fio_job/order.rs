@@ -1,11 +1,11 @@
-//! The order of offsets in fio's words: `rw`, `random_distribution` and what goes with it.
+//! The order of offsets as fio options: `rw`, `random_distribution` and related ones.
 
 use super::Said;
 use super::sizes::smallest;
 use iosonde_model::plan::{Job, Order};
 use iosonde_model::spec::Zone;
 
-/// In which order the offsets come.
+/// Options for the order of offsets.
 pub(super) fn order(job: &Job, out: &mut Said) {
     law(&job.order, job, out);
     let sequential = matches!(job.order, Order::Sequential { .. });
@@ -22,7 +22,7 @@ fn law(order: &Order, job: &Job, out: &mut Said) {
             out.lacks_if(*lanes > 1, "several threads that stand in for one queue");
             out.lacks_if(!on_own_grid, "a sequential stream on another grid than its block size");
         }
-        // fio keeps no map of another grid; every block once is not sure then.
+        // fio keeps no random map on another grid; it would not cover every block exactly once.
         Order::Permutation { .. } | Order::RandomMap { .. } if !on_own_grid => {
             out.lacks("every block once on another grid than the block size");
         }

@@ -1,4 +1,4 @@
-//! When operations are due: rates, pauses, phases.
+//! The times at which operations are due: rates, pauses, phases.
 
 use super::Said;
 use iosonde_model::plan::Job;
@@ -27,7 +27,7 @@ pub(super) fn pace(job: &Job, out: &mut Said) {
                 Rate::Bytes(rate) => ("rate", *rate),
             };
             let read = per_second * f64::from(job.read_percent) / 100.0;
-            // fio's rates are of each way by itself.
+            // fio's rates are per direction.
             let shares = match job.read_percent {
                 0 | 100 => vec![per_second],
                 _ => vec![read, per_second - read],

@@ -1,16 +1,16 @@
-//! Priorities of single requests, in fio's words.
+//! I/O priorities of single requests as fio options.
 
 use super::Said;
 use iosonde_model::plan::Job;
 use iosonde_model::spec::{Priority, Sizes};
 
-/// Priorities of single requests: a percentage of each way where sizes do not matter.
+/// Priorities of single requests; only a percentage per direction if sizes do not matter.
 pub(super) fn priorities(job: &Job, out: &mut Said) {
     if job.priorities.is_none() {
         return;
     }
     if job.priorities.all().any(|one| one.hint > 0) {
-        // fio 3.33 knows none.
+        // fio 3.33 has no hints.
         out.lacks("hints of I/O priorities");
     }
     let of_ways = [&job.priorities.read, &job.priorities.write];

@@ -1,10 +1,10 @@
-//! Sizes of operations in fio's words: `bs`, `bsrange` or `bssplit`, each for reads, writes, trims.
+//! Sizes of operations as fio options: `bs`, `bsrange` or `bssplit`, for reads, writes and trims.
 
 use super::Said;
 use iosonde_model::plan::Job;
 use iosonde_model::spec::Draw;
 
-/// How large the operations of each way are.
+/// Options for the sizes of operations in each direction.
 pub(super) fn sizes(job: &Job, out: &mut Said) {
     let used = [job.reads(), job.writes_data(), job.trims];
     let draws = [&job.sizes.read, &job.sizes.write, &job.sizes.trim];
@@ -38,7 +38,7 @@ pub(super) fn sizes(job: &Job, out: &mut Said) {
             }
         }
     };
-    // A way that the job does not go repeats one that it goes.
+    // A direction that the job does not use repeats one that it uses.
     let any = of_used().next().unwrap_or(&Draw::Block).clone();
     let said: Vec<String> =
         draws.iter().zip(used).map(|(draw, used)| one(if used { draw } else { &any })).collect();

@@ -1,9 +1,9 @@
-//! What jobs of a run may have for themselves: engine, begin, end, the choice among files, zones.
+//! Options by which jobs of a run may differ: engine, start, end, file service, zones.
 
 use super::{Said, engine, section_name};
 use iosonde_model::plan::{Flow, Job, Plan, Rate, Service, Stop};
 
-/// What is its own where the jobs of a run differ: engine, begin, end.
+/// Engine, start and end, where the jobs of a run differ.
 pub(super) fn span(plan: &Plan, job: &Job, out: &mut Said) {
     if let Some(own) = &job.engine {
         engine(own, out);
@@ -26,7 +26,7 @@ pub(super) fn span(plan: &Plan, job: &Job, out: &mut Said) {
     out.time_if_any("max_latency", span.most_latency_ns);
 }
 
-/// Which jobs end with it: `exitall` is of all jobs, each with its `exit_what`.
+/// Which jobs end with this one: fio's `exitall` applies to all jobs, `exit_what` to each.
 fn ends(plan: &Plan, job: &Job, out: &mut Said) {
     let span = &job.span;
     let first = plan.jobs.iter().find(|other| other.span.group == span.group);
@@ -42,7 +42,7 @@ fn ends(plan: &Plan, job: &Job, out: &mut Said) {
     }
 }
 
-/// What it has to keep, which errors it survives, its share of a common pace.
+/// Minimum rates, ignored errors, and the job's share of a common rate.
 pub(super) fn limits(job: &Job, out: &mut Said) {
     let limits = &job.limits;
     let least = [limits.least_read, limits.least_write, limits.least_trim];
@@ -69,7 +69,7 @@ pub(super) fn limits(job: &Job, out: &mut Said) {
     }
 }
 
-/// How it chooses among its files, and its zones.
+/// File service and zones.
 pub(super) fn service(job: &Job, out: &mut Said) {
     match job.service {
         Service::EachInTurn => {}

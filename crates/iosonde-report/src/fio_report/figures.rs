@@ -1,4 +1,4 @@
-//! Jobs of fio as pictures: bars of latencies, figures over an option, distributions, and logs.
+//! Pictures of fio jobs: bars of latencies, sweeps over an option, distributions, logs.
 
 use std::collections::BTreeMap;
 
@@ -17,11 +17,11 @@ use iosonde_stats::Histogram;
 use super::Row;
 use super::tables::earned;
 
-/// Most jobs or curves in one picture: more cannot be distinguished.
+/// Most jobs or curves in one picture; more cannot be distinguished.
 const MOST: usize = 7;
-/// Options over which results are drawn, if it is one of them in which they differ.
+/// Options that can be the x axis of a sweep, if the results differ in just one of them.
 const SWEPT: [&str; 3] = ["iodepth", "numjobs", "bs"];
-/// Columns into which the values of a log are put together.
+/// Number of columns into which the values of a log are combined.
 const COLUMNS: u64 = 400;
 
 const WAYS: [IoKind; 3] = [IoKind::Read, IoKind::Write, IoKind::Trim];
@@ -31,12 +31,12 @@ fn percentile(each: &ForeignDirection, per_cent: f64) -> Option<f64> {
 }
 
 fn picture(name: &str, figure: Result<Figure, ChartError>, caption: &str) -> Option<Picture> {
-    // Without values there is nothing to draw, which is no fault.
+    // Without values there is nothing to draw, which is not an error.
     let figure = figure.ok()?;
     Some(Picture { name: name.into(), caption: caption.into(), figure })
 }
 
-/// Mean, p95 and p99 of each job, beside each other.
+/// Mean, p95 and p99 of each job as bars.
 pub(super) fn bars(rows: &[Row<'_>]) -> Vec<Picture> {
     let drawn = WAYS.into_iter().filter_map(|way| {
         let figure = bars_of(rows, way);
@@ -79,7 +79,7 @@ fn bars_of(rows: &[Row<'_>], way: IoKind) -> Result<Option<Figure>, ChartError> 
     Ok(Some(Figure::stacked(title, subtitle, vec![panel])))
 }
 
-/// Throughput and latency over the one option in which the results differ.
+/// Throughput and latency over the only option in which the results differ.
 pub(super) fn sweep(rows: &[Row<'_>]) -> Option<(&'static str, Vec<Picture>)> {
     let rows: Vec<&Row<'_>> = rows.iter().filter(|row| !row.job.is_sum).collect();
     let value = |row: &Row<'_>, option: &str| {
@@ -96,7 +96,7 @@ pub(super) fn sweep(rows: &[Row<'_>]) -> Option<(&'static str, Vec<Picture>)> {
             .iter()
             .map(|row| match row.job.options.contains_key(option) {
                 true => value(row, option),
-                // What fio takes without the option.
+                // fio's default of the option.
                 false => Some(if option == "bs" { 4096 } else { 1 }),
             })
             .collect();
@@ -131,7 +131,7 @@ fn sweep_of(
     let mut points: Vec<(u64, &Row<'_>, &ForeignDirection)> =
         at.iter().filter_map(|(x, row)| Some((*x, *row, row.job.direction(way)?))).collect();
     points.sort_by_key(|(x, ..)| *x);
-    // Two results at one place are two jobs of one run, or a repeat: no line joins them.
+    // Two results with the same level are jobs of one run or repeats; a line must not join them.
     if points.len() < 2 || points.windows(2).any(|pair| pair[0].0 == pair[1].0) {
         return Ok(None);
     }
@@ -172,7 +172,7 @@ fn sweep_of(
     Ok(Some(Figure::side_by_side(title, subtitle, panels)))
 }
 
-/// Distribution and tail of every job whose bins are there.
+/// Distribution and tail of every job with bins.
 pub(super) fn distributions(rows: &[Row<'_>]) -> Vec<Picture> {
     let drawn = WAYS.into_iter().filter_map(|way| {
         let with_bins = rows.iter().filter(|row| !row.job.is_sum).filter_map(|row| {
@@ -199,7 +199,7 @@ pub(super) fn distributions(rows: &[Row<'_>]) -> Vec<Picture> {
     drawn.collect()
 }
 
-/// Logs of one kind in one picture, with all jobs and directions.
+/// One picture for each kind of log, with all jobs and directions.
 pub(super) fn over_time(logs: &[ForeignLog]) -> Vec<Picture> {
     let mut kinds: BTreeMap<LogKind, Vec<&ForeignLog>> = BTreeMap::new();
     for log in logs {
@@ -253,8 +253,8 @@ fn figure(
     Ok(Figure::stacked(format!("{title} over time"), subtitle, vec![panel]))
 }
 
-/// The values of one direction as steps: each stands from the time before it to its own, and those
-/// of one column are put together, weighted alike.
+/// The values of one direction as steps. Each applies from the time before it to its own; values in
+/// one column are averaged with equal weights.
 fn course(log: &ForeignLog, way: IoKind, scale: f64) -> Vec<(f64, f64)> {
     let points: Vec<_> = log.points.iter().filter(|point| point.way == way).collect();
     let end = points.last().map_or(0, |point| point.at_ns);
@@ -270,7 +270,7 @@ fn course(log: &ForeignLog, way: IoKind, scale: f64) -> Vec<(f64, f64)> {
     as_steps(&means)
 }
 
-/// The p99 of each interval that has the samples for it.
+/// The p99 of each interval with enough samples.
 fn tails(log: &ForeignLog, way: IoKind) -> Vec<(f64, f64)> {
     let of_way = log.histograms.iter().filter(|(_, of, _)| *of == way);
     let values = of_way.filter_map(|(at, _, histogram)| {
@@ -280,7 +280,7 @@ fn tails(log: &ForeignLog, way: IoKind) -> Vec<(f64, f64)> {
     as_steps(&values.collect::<Vec<_>>())
 }
 
-/// A value holds for the interval that ends with it.
+/// Values as steps; each applies to the interval that ends at its time.
 fn as_steps(values: &[(u64, f64)]) -> Vec<(f64, f64)> {
     let starts = std::iter::once(0).chain(values.iter().map(|(at, _)| *at));
     let mut steps: Vec<(f64, f64)> =

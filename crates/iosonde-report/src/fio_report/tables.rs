@@ -1,4 +1,4 @@
-//! Jobs of fio as tables, for people and for programs.
+//! Tables of fio jobs, for readers and for programs.
 
 use crate::report::{Column, DataSet, Datum, Entry, PERCENTILE_COLUMNS, PERCENTILES, Table, Trust};
 use iosonde_analysis::foreign::in_flight;
@@ -10,7 +10,7 @@ use iosonde_stats::quantile::{EARNED_FROM, Quantile};
 
 use super::Row;
 
-/// A percentile of a distribution, if it has the samples for it.
+/// A percentile of a latency, if there are enough samples.
 pub(super) fn earned(latency: &ForeignLatency, per_cent: f64) -> Option<u64> {
     let beyond = latency.count as f64 * (1.0 - per_cent / 100.0).min(per_cent / 100.0);
     let of_bins = || latency.histogram()?.quantile(per_cent / 100.0);
@@ -18,7 +18,7 @@ pub(super) fn earned(latency: &ForeignLatency, per_cent: f64) -> Option<u64> {
     formatted.filter(|_| beyond + 1e-9 >= EARNED_FROM)
 }
 
-/// One row for each direction of each job, and what can be said of all together.
+/// One row per direction of each job, and rows for all jobs together.
 pub(super) fn jobs(rows: &[Row<'_>]) -> Table {
     let words = ["job", "direction"];
     let mut columns = Column::all(&words, &["IOPS", "MB/s", "in flight", "mean"]);
@@ -82,15 +82,14 @@ fn needs(per_cent: f64) -> u64 {
     (EARNED_FROM / (1.0 - per_cent / 100.0).min(per_cent / 100.0) - 1e-6).ceil() as u64
 }
 
-/// Directions with what jobs did in them, of all jobs that are not sums of others.
+/// Directions with the results of all jobs that are not sums of others.
 fn ways<'a>(rows: &'a [Row<'_>]) -> Vec<(IoKind, Vec<&'a ForeignDirection>)> {
     let jobs = || rows.iter().filter(|row| !row.job.is_sum);
     let of = |way| jobs().filter_map(move |row| row.job.direction(way)).collect();
     [IoKind::Read, IoKind::Write, IoKind::Trim].map(|way| (way, of(way))).to_vec()
 }
 
-/// The latencies of all jobs in each direction, where every job has its bins and they are of the
-/// same latency.
+/// Merged latencies of all jobs by direction, if every job has bins of the same kind of latency.
 pub(super) fn merged(rows: &[Row<'_>]) -> Vec<(IoKind, Histogram)> {
     let mut all = Vec::new();
     for (way, directions) in ways(rows).into_iter().filter(|(_, each)| each.len() > 1) {
@@ -109,16 +108,16 @@ pub(super) fn merged(rows: &[Row<'_>]) -> Vec<(IoKind, Histogram)> {
     all
 }
 
-/// Whether a row of all jobs has bounds in place of percentiles.
+/// Whether the row for all jobs shows bounds instead of percentiles.
 pub(super) fn has_bounds(rows: &[Row<'_>]) -> bool {
     together(rows).iter().flatten().any(|entry| entry.text.starts_with('≤'))
 }
 
-/// All jobs of one document together: sums of rates, and percentiles of the merged bins or bounds.
+/// All jobs of one document together: sums of rates, and percentiles from merged bins or bounds.
 fn together(rows: &[Row<'_>]) -> Vec<Vec<Entry>> {
     let one_document = rows.iter().all(|row| std::ptr::eq(row.foreign, rows[0].foreign));
     if !one_document {
-        // Jobs of different files did not run at the same time.
+        // Jobs in different files did not run at the same time.
         return Vec::new();
     }
     let merged = merged(rows);
@@ -129,7 +128,7 @@ fn together(rows: &[Row<'_>]) -> Vec<Vec<Entry>> {
         line.push(Entry::of(count::significant_or_whole(sum(|each| each.iops))));
         line.push(Entry::of(count::significant_or_whole(sum(|each| each.bytes_per_s) / 1e6)));
         line.push(Entry::of("-"));
-        // A mean is a sum over operations, so that of all follows from those of each.
+        // The mean over all jobs follows from their means, weighted by operations.
         let samples =
             directions.iter().filter_map(|each| Some((each.ops, each.whole()?.1.mean_ns)));
         let (ops, time) = samples
@@ -154,7 +153,7 @@ fn of_bins(histogram: &Histogram, per_cent: f64) -> Entry {
     Entry::latency(ns.map(|ns| ns as f64), "from the jobs' bins, merged", Trust::Good)
 }
 
-/// Between the least and the greatest of the jobs: more does not follow from percentiles.
+/// A bound from the lowest and highest percentile of the jobs: nothing more can be derived.
 fn bound(directions: &[&ForeignDirection], per_cent: f64) -> Entry {
     let formatted = directions.iter().map(|each| earned(each.spread()?.1, per_cent));
     let formatted: Option<Vec<u64>> = formatted.collect();
@@ -166,7 +165,7 @@ fn bound(directions: &[&ForeignDirection], per_cent: f64) -> Entry {
     })
 }
 
-/// The same for programs.
+/// The jobs as a data set.
 pub(super) fn data(rows: &[Row<'_>]) -> Option<DataSet> {
     let mut lines = Vec::new();
     for row in rows {
@@ -200,10 +199,10 @@ pub(super) fn data(rows: &[Row<'_>]) -> Option<DataSet> {
     DataSet::named("jobs", lines)
 }
 
-/// Most rows of a log that are reported again: the file itself has the others.
+/// Most rows of a log in the data set; the log file has the rest.
 const MAX_ROWS: usize = 100_000;
 
-/// The values of logs for programs, in the long form.
+/// The values of logs as a data set in the long form.
 pub(super) fn log_data(logs: &[ForeignLog]) -> Option<DataSet> {
     let mut rows = Vec::new();
     for log in logs {
