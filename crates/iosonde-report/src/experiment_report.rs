@@ -1,4 +1,4 @@
-//! An experiment as a report: question, answer, a section for each stage, method, and every number.
+//! The report of an experiment: question, answer, a section for each stage, method, all numbers.
 
 mod data;
 mod method;
@@ -20,8 +20,8 @@ use iosonde_model::record::WriteAudit;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count;
 
-/// The report of an experiment; `command` is the command line, empty where it is unknown.
-/// Computes nothing: what it says was found by the analysis.
+/// The report of an experiment. `command` is the command line, empty if unknown. Computes nothing;
+/// all results are from the analysis.
 pub fn experiment_report(
     study: &Study,
     command: &[String],
@@ -31,7 +31,7 @@ pub fn experiment_report(
     let run = &study.run;
     let experiment = &run.experiment;
     let mut sections: Vec<Section> = Vec::new();
-    // What it says is the answer of the report.
+    // The words of a conclusion are the answer of the report.
     let spoken = study.conclusions.iter().filter(|(_, answer)| !answer.tables.is_empty());
     for (name, answer) in spoken {
         sections.push(stage::conclusion(name, answer));
@@ -69,7 +69,7 @@ pub fn experiment_report(
     }
 }
 
-/// What the experiment as a whole concludes; of one that does not, what its stages say first.
+/// The conclusions of the experiment; if there are none, the first sentences of its stages.
 fn answer(study: &Study) -> Vec<String> {
     let said = said(study);
     let points = || study.stages.iter().flat_map(|facts| &facts.points);
@@ -96,7 +96,7 @@ fn said(study: &Study) -> Vec<String> {
     if first.is_empty() { fastest(study).into_iter().collect() } else { first }
 }
 
-/// Of a single stage without an analysis: the point with the highest rate, if it is shown to be.
+/// For a single stage without an analysis: the point with the highest rate, if significant.
 fn fastest(study: &Study) -> Option<String> {
     let [facts] = study.stages.as_slice() else { return None };
     let usable = |point: &&Point| !matches!(point.standing, Standing::Failed(_));
@@ -123,15 +123,14 @@ fn fastest(study: &Study) -> Option<String> {
     }
 }
 
-/// A finding with where it was seen.
+/// A finding with the places where it was seen.
 struct Seen {
-    /// The gravest, whose words are said.
+    /// The most severe finding with this code, whose words are shown.
     finding: Finding,
-    /// The setting that its words are of; empty for a stage of one, and for that of an analysis.
+    /// Setting of that finding; empty for a stage with one cell and for a finding of an analysis.
     at: String,
-    /// Names of stages.
     stages: Vec<String>,
-    /// Runs of these stages that show it.
+    /// Number of runs of these stages that have it.
     runs: usize,
 }
 
@@ -153,14 +152,14 @@ impl Seen {
     }
 }
 
-/// The setting of a run, by the names of the axes.
+/// The setting of a run as axis names and levels.
 fn setting(facts: &StageFacts, trial: &TrialFigures) -> String {
     let levels = facts.laid_out.cells.get(trial.cell).map_or(&[][..], |cell| &cell.levels);
     let named = levels.iter().map(|level| format!("{} {}", level.axis, level.label));
     named.collect::<Vec<_>>().join(", ")
 }
 
-/// The machine and the target, as far as they are known.
+/// The machine and the target, as far as known.
 fn environment(study: &Study) -> Vec<(String, String)> {
     let mut all = environment_of(study.target.as_ref(), None);
     if study.target.is_none() {
@@ -173,7 +172,7 @@ fn environment(study: &Study) -> Vec<(String, String)> {
     all
 }
 
-/// The findings of all runs and analyses, each once with where it was seen, gravest first.
+/// The findings of all runs and analyses, each once with its places, the most severe first.
 fn warnings(study: &Study) -> Vec<Warning> {
     let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
     let mut add = |finding: &Finding, facts: &StageFacts, trial: Option<&TrialFigures>| {
@@ -191,7 +190,7 @@ fn warnings(study: &Study) -> Vec<Warning> {
     };
     for facts in &study.stages {
         for trial in &facts.trials {
-            // A cache that was to answer is no warning.
+            // Use of the page cache is no warning in a run that measures it.
             let through_cache = matches!(trial.cache.as_str(), "cold" | "warm");
             let of_the_cache = ["page_cache", "buffered", "physics"];
             let requested_comparison =
@@ -212,7 +211,7 @@ fn warnings(study: &Study) -> Vec<Warning> {
         let words = format!("{words} ({})", of.place(study));
         element.push(Warning::of_finding(&of.finding, words));
     }
-    // What the whole concludes about single runs was reported above.
+    // Conclusions about single runs were reported above.
     let concluded = study.conclusions.iter().flat_map(|(_, answer)| &answer.warnings);
     for finding in concluded {
         if !element.iter().any(|known| known.code == finding.code) {

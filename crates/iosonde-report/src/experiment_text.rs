@@ -1,5 +1,4 @@
-//! An experiment as its command prints it: the answer, a table for each stage, what it showed, and
-//! the warnings.
+//! An experiment as text: the answer, a table and the results of each stage, and the warnings.
 
 use iosonde_analysis::experiment::{Measure, Point, StageFacts, Standing, Study};
 use iosonde_model::spec::Direction;
@@ -9,11 +8,11 @@ use super::clean::clean;
 use super::report::{Column, Report};
 use super::wrap::{Rule, Text, table};
 
-/// Columns of the text at most.
+/// Most columns of the text.
 const COLUMNS: usize = 120;
 
-/// The text for a screen of so many columns; `folder` is where an interrupted experiment can be
-/// gone on with.
+/// The text for a screen of `screen` columns. `folder` is the folder in which an interrupted
+/// experiment can be resumed.
 pub fn experiment_text(
     study: &Study,
     report: &Report,
@@ -60,7 +59,7 @@ fn says(facts: &StageFacts, sentence: &str) -> bool {
     facts.answers.iter().any(|(_, answer)| answer.sentences.iter().any(|known| known == sentence))
 }
 
-/// Its points, and what they show beyond the answer.
+/// The points of a stage, and results that are not in the answer.
 fn stage(out: &mut Text, facts: &StageFacts, report: &Report) {
     out.hanging("", &clean(facts.stage.heading()));
     if !facts.laid_out.skipped.is_empty() {
@@ -111,12 +110,12 @@ fn row(point: &Point) -> Vec<String> {
     ]
 }
 
-/// A point in a line, as it is shown while the others are measured.
+/// A point in one line, for progress output.
 pub fn point_line(point: &Point) -> String {
     let [name, iops, bandwidth, mean, p99, mark] =
         row(point).try_into().unwrap_or([const { String::new() }; 6]);
     let mark = if mark.is_empty() { mark } else { format!("  {mark}") };
-    // The only cell of a stage has no name.
+    // A stage's only cell has no name.
     let name = if name.is_empty() { name } else { format!("{name}: ") };
     format!("{name}{iops} IOPS, {bandwidth}, mean {mean}, p99 {p99}{mark}")
 }

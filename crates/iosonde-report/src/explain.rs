@@ -1,4 +1,4 @@
-//! What a word of the reports means: a number and how it is computed, or a term and what to do.
+//! Explains the words of reports: figures with their formulas, terms with what to do about them.
 
 pub mod terms;
 
@@ -9,47 +9,44 @@ use terms::Term;
 
 use iosonde_model::units::count;
 
-/// A metric in words.
+/// Explanation of a metric.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Meaning {
     /// Its name in reports.
     #[serde(rename(deserialize = "word"))]
     pub metric: &'static str,
-    /// Other words for it.
+    /// Synonyms.
     #[serde(default)]
     pub also: Vec<&'static str>,
-    /// What it means.
     pub meaning: &'static str,
-    /// What it is counted in.
     pub unit: &'static str,
-    /// How it is computed.
+    /// The computation.
     pub formula: &'static str,
-    /// From which records.
+    /// The records it is computed from.
     pub source: &'static str,
-    /// What to mind.
     pub caveats: &'static str,
 }
 
-/// All that a word means.
+/// All meanings of a word.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Explanation {
-    /// As a number.
+    /// Its meanings as a metric.
     pub metrics: Vec<Meaning>,
-    /// As a finding, a check, a kind of corruption, an exit code.
+    /// Its meanings as a finding, check, kind of corruption, exit code or other term.
     pub terms: Vec<Term>,
 }
 
-/// Why a word is not explained.
+/// A word without an explanation.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("found `{word}`, which has no explanation{meant}; `list` prints every word")]
 pub struct UnknownWord {
     word: String,
-    /// The nearest, as a question; empty if none is near.
+    /// The most similar word, as a question; empty if none is similar.
     meant: String,
 }
 
-/// The entries of `words.toml`, as they stand there.
+/// The content of `words.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 struct Words {
@@ -57,8 +54,7 @@ struct Words {
     term: Vec<Term>,
 }
 
-/// A word that a schema lists and that is missing in the file fails a test, and so does a file that
-/// cannot be read.
+/// Empty if the file is invalid; a test fails then, or if the file lacks a word of a schema.
 fn words() -> &'static Words {
     static WORDS: OnceLock<Words> = OnceLock::new();
     WORDS.get_or_init(|| toml::from_str(TEXT).unwrap_or_default())
@@ -66,10 +62,10 @@ fn words() -> &'static Words {
 
 const TEXT: &str = include_str!("explain/words.toml");
 
-/// What a word means; everything for `list`.
+/// The meanings of a word, or of all words for `list`.
 ///
 /// # Errors
-/// If the word is unknown, with the nearest that is not.
+/// If the word is unknown; suggests the most similar one.
 pub fn explain(word: &str) -> Result<Explanation, UnknownWord> {
     let plain = |word: &str| word.trim().to_ascii_lowercase().replace(['-', ' '], "_");
     let requested = plain(word);
@@ -90,7 +86,7 @@ fn names(metric: &Meaning) -> impl Iterator<Item = &'static str> {
     std::iter::once(metric.metric).chain(metric.also.iter().copied())
 }
 
-/// The entries as text.
+/// Explanations as text.
 pub fn explain_text(all: &Explanation) -> String {
     let metrics = all.metrics.iter().map(|each| {
         let also = match each.also.as_slice() {
@@ -147,7 +143,7 @@ mod tests {
         assert_eq!(explain("QD").unwrap().metrics[0].metric, "depth");
         assert_eq!(explain("queue-depth").unwrap().metrics[0].metric, "depth");
         assert_eq!(explain("p999").unwrap().metrics[0].metric, "p99.9");
-        // As the analysis of a sweep names them.
+        // The name used by the analysis of a sweep.
         assert_eq!(explain("saturation_depth").unwrap().metrics[0].metric, "saturation");
         assert_eq!(explain("saturation").unwrap().metrics[0].unit, "requests");
         assert_eq!(explain("N*").unwrap().metrics[0].metric, "n_star");

@@ -1,4 +1,4 @@
-//! How near a replay comes to the recording: as text and as a document.
+//! The similarity of a replay and its recording, as text and as JSON.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -13,10 +13,10 @@ use iosonde_model::units::duration;
 /// Name and version of the document's schema.
 pub const COMPARE_SCHEMA: &str = "iosonde.compare/1";
 
-/// Columns of the text at most.
+/// Most columns of the text.
 const COLUMNS: usize = 120;
 
-/// The answer, the table of the dimensions, the latencies; for a screen of so many columns.
+/// The answer, the table of dimensions and the latencies, for a screen of `screen` columns.
 pub fn fidelity_text(fidelity: &Fidelity, screen: usize) -> String {
     let mut out = Text::new(screen, COLUMNS);
     out.push_str(&Answer::of_fidelity(fidelity).text(out.columns));

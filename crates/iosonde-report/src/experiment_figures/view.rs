@@ -1,5 +1,4 @@
-//! A stage as a picture sees it: what stands along the bottom, what makes the lines, and each
-//! point with its interval.
+//! The data of a picture of a stage: its x axis, its series, and each point with its interval.
 
 use crate::chart::{self, Axis, ChartError, Kind, Measured, Quantity, Scale};
 use iosonde_analysis::experiment::measure::Quantity as Kinds;
@@ -9,78 +8,78 @@ use iosonde_model::spec::Direction;
 use iosonde_model::spec::experiment::parameter::Quantity as Takes;
 use iosonde_model::spec::experiment::{Axis as SpecAxis, Design, Figure, Parameter};
 
-/// More lines than this in one panel cannot be distinguished.
+/// Most series in one panel; more cannot be distinguished.
 pub(super) const MOST_SERIES: usize = 7;
-/// Levels that span this factor stand on a logarithmic scale.
+/// Levels that span at least this factor get a logarithmic scale.
 const WIDE: f64 = 16.0;
-/// From this many runs of a cell on an interval says more than the range.
+/// Least number of runs of a cell for an interval; with fewer, the range is shown.
 const RUNS_FOR_INTERVAL: usize = 5;
 
-/// A stage as one picture sees it.
+/// The data of one picture of a stage.
 pub(super) struct View<'a> {
     pub(super) facts: &'a StageFacts,
     pub(super) requested: &'a Figure,
-    /// The axis along the bottom; `None` for a stage of one cell.
+    /// The x axis; `None` for a stage of one cell.
     pub(super) x: Option<&'a SpecAxis>,
-    /// One for each panel that shows the same measure.
+    /// One for each panel of the same measure.
     pub(super) facets: Vec<Facet<'a>>,
     pub(super) bars: ErrorBars,
     places: Places,
 }
 
-/// The lines of a panel.
+/// The series of a panel.
 pub(super) struct Facet<'a> {
-    /// What all of it has in common; empty if there is one only.
+    /// The levels that its series have in common; empty if there is only one facet.
     pub(super) heading: String,
     pub(super) series: Vec<Series<'a>>,
 }
 
 impl Facet<'_> {
-    /// What a line is: what all of the panel has in common, and its own name.
+    /// Full name of a series: the heading of the panel and its own name.
     pub(super) fn named(&self, series: &Series) -> String {
         let parts = [self.heading.as_str(), &series.name].into_iter();
         parts.filter(|part| !part.is_empty()).collect::<Vec<&str>>().join(", ")
     }
 }
 
-/// The points of a line, in the order of the axis.
+/// The points of a line, in the order of the x axis.
 pub(super) struct Series<'a> {
-    /// Empty if there is one only.
+    /// Name in the legend; empty if there is only one series.
     pub(super) name: String,
-    /// What analyses call it: all levels but that along the bottom.
+    /// Name used by analyses: all levels except that of the x axis.
     pub(super) line: String,
     pub(super) points: Vec<&'a Point>,
 }
 
-/// What the bars through a point mean.
+/// Meaning of the error bars.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum ErrorBars {
     /// The 95 % interval, by Student's t on logarithms.
     Interval,
     /// From the smallest to the largest run.
     Range,
-    /// One run: nothing is known.
+    /// No bars: there is only one run.
     None,
 }
 
 enum Places {
-    /// Labels of levels, and what is written for each.
+    /// Labels of levels, each with the text written for it.
     Names(Vec<(String, String)>),
     Numbers(Kind, Vec<f64>),
 }
 
-/// How levels stand along the bottom.
+/// Layout of levels along the x axis.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Layout {
-    /// On a scale where they are numbers that one can hold.
+    /// On a scale, if they are numbers that can be distinguished on one.
     Scaled,
-    /// Side by side, whatever they are.
+    /// In a row of names.
     Named,
-    /// Side by side from writes alone to reads alone.
+    /// In a row of names, from writes only to reads only.
     Mixed,
 }
 
-/// What a point shows of a measure.
+/// Value of a measure at a point, with its interval and tooltip.
 pub(super) struct Datum {
     pub(super) value: Measured,
     pub(super) range: Option<(f64, f64)>,
@@ -88,7 +87,6 @@ pub(super) struct Datum {
 }
 
 impl<'a> View<'a> {
-    /// The view of a picture.
     pub(super) fn of(facts: &'a StageFacts, requested: &'a Figure, layout: Layout) -> View<'a> {
         let axis = |name: &str| facts.stage.axes.iter().find(|axis| axis.name == name);
         let x = axis(&requested.x).or(facts.stage.axes.first());
@@ -99,7 +97,7 @@ impl<'a> View<'a> {
         view
     }
 
-    /// Points by the axes other than that along the bottom.
+    /// Groups the points by the axes other than the x axis.
     fn grouped(&self, points: Vec<&'a Point>, series: Option<&SpecAxis>) -> Vec<Facet<'a>> {
         let x = self.x.map_or("", |axis| axis.name.as_str());
         let others: Vec<&str> =
@@ -107,8 +105,8 @@ impl<'a> View<'a> {
         let others: Vec<&str> = others.into_iter().filter(|name| *name != x).collect();
         let all = |point: &&Point| named(point, &others);
         let count = distinct(points.iter().map(all));
-        // One axis makes the lines where it is asked for, and where all would be too many: then
-        // that with the most levels that can be distinguished.
+        // One axis forms the series if the file names it, or if combinations of all axes would be
+        // too many. It is then the one with the most levels that can be distinguished.
         let own = series.map(|axis| axis.name.as_str()).filter(|name| *name != x);
         let levels = |axis: &str| distinct(points.iter().map(|point| named(point, &[axis])));
         let most = || {
@@ -141,7 +139,7 @@ impl<'a> View<'a> {
         facets
     }
 
-    /// Where a point stands along the bottom.
+    /// Position of a point along the x axis.
     pub(super) fn place(&self, point: &Point) -> Option<f64> {
         match &self.places {
             Places::Numbers(..) => point.at(&self.x?.name),
@@ -152,24 +150,23 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The level of a point along the bottom.
+    /// The level of a point on the x axis.
     pub(super) fn level<'p>(&self, point: &'p Point) -> Option<&'p Level> {
         point.level(&self.x?.name)
     }
 
-    /// First and last place of a numeric axis.
+    /// Lowest and highest value of a numeric x axis.
     pub(super) fn span(&self) -> Option<(f64, f64)> {
         let Places::Numbers(_, values) = &self.places else { return None };
         let low = values.iter().copied().reduce(f64::min)?;
         Some((low, values.iter().copied().reduce(f64::max)?))
     }
 
-    /// What the levels along the bottom are.
+    /// Quantity of the levels of the x axis.
     pub(super) fn quantity(&self) -> Quantity {
         self.x.map_or(Quantity::Count, |axis| written(axis).0)
     }
 
-    /// The axis along the bottom.
     pub(super) fn x_axis(&self) -> Result<Axis, ChartError> {
         let title = self.x.map_or("", |axis| axis.heading());
         match &self.places {
@@ -190,13 +187,13 @@ impl<'a> View<'a> {
         }
     }
 
-    /// How a file names the setting of a point: `iodepth 8, 64 KiB`.
+    /// The setting of a point, with axis names as in the file: `iodepth 8, 64 KiB`.
     pub(super) fn setting(&self, point: &Point) -> String {
         let words = point.levels.iter().map(|level| self.formatted(level));
         words.collect::<Vec<String>>().join(", ")
     }
 
-    /// A bare number with the name of its axis.
+    /// A level in words; a bare number is preceded by the name of its axis.
     pub(super) fn formatted(&self, level: &Level) -> String {
         if let (Places::Names(names), Some(x)) = (&self.places, self.x)
             && x.name == level.axis
@@ -212,7 +209,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What a point shows of a measure; `None` if it was not carried out or does not know it.
+    /// The value of a measure at a point; `None` if the point was not run or lacks the measure.
     pub(super) fn datum(
         &self,
         point: &Point,
@@ -243,7 +240,7 @@ impl<'a> View<'a> {
         is_finite.then_some(Datum { value, range, hover })
     }
 
-    /// The same as a point of a plot.
+    /// The value of a measure as a point of a plot.
     pub(super) fn point(
         &self,
         point: &Point,
@@ -262,12 +259,12 @@ impl<'a> View<'a> {
         series.flat_map(|series| series.points.iter().copied())
     }
 
-    /// Whose figures are shown.
+    /// The direction whose figures are shown.
     pub(super) fn direction(&self) -> Direction {
         self.requested.direction.unwrap_or(Direction::Total)
     }
 
-    /// The measures that are asked for, or these.
+    /// The requested measures, or `usual` if there are none.
     pub(super) fn measures(&self, usual: &[Measure]) -> Vec<Measure> {
         let requested = self.requested.metrics.iter().filter_map(|word| Measure::parse(word));
         let requested: Vec<Measure> = requested.collect();
@@ -276,7 +273,7 @@ impl<'a> View<'a> {
 }
 
 impl<'a> Series<'a> {
-    /// A facet of this series alone.
+    /// A facet with only this series.
     pub(super) fn alone(&self, heading: String) -> Facet<'a> {
         let (line, points) = (self.line.clone(), self.points.clone());
         Facet { heading, series: vec![Series { name: String::new(), line, points }] }
@@ -328,12 +325,12 @@ fn scale_for(values: &[f64]) -> Option<Kind> {
     if values.iter().all(is_power) || first > 0.0 && last / first >= WIDE && !is_even {
         return Some(Kind::Log2);
     }
-    // Zero beside powers has no place on a logarithmic scale, and squeezes a linear one.
+    // A zero level has no place on a logarithmic scale, and powers crowd together on a linear one.
     let least = if first > 0.0 { first } else { second };
     (is_even || last / least < WIDE).then_some(Kind::Linear)
 }
 
-/// Shares of writes and reads: `100W`, `30W/70R`, `100R`.
+/// Percentages of writes and reads: `100W`, `30W/70R`, `100R`.
 fn mixture(reads: f64) -> String {
     match (reads, 100.0 - reads) {
         (0.0, _) => "100W".into(),
@@ -343,7 +340,7 @@ fn mixture(reads: f64) -> String {
 }
 
 impl ErrorBars {
-    /// The ends of the bar of a spread.
+    /// Both ends of the error bar.
     pub(super) fn range(self, spread: &Spread) -> Option<(f64, f64)> {
         match self {
             ErrorBars::Interval => spread.interval,
@@ -356,7 +353,7 @@ impl ErrorBars {
         }
     }
 
-    /// A spread in words for the pointer.
+    /// A spread in words, for a tooltip.
     fn formatted(self, measure: Measure, spread: &Spread) -> String {
         let n = spread.values.len();
         let mean = measure.formatted(spread.mean);
@@ -372,7 +369,7 @@ impl ErrorBars {
     }
 }
 
-/// What a stage has enough runs for.
+/// The kind of error bars for which a stage has enough runs.
 fn bars(facts: &StageFacts) -> ErrorBars {
     match facts.points.iter().map(|point| point.runs.len()).max().unwrap_or(0) {
         0 | 1 => ErrorBars::None,
@@ -381,12 +378,13 @@ fn bars(facts: &StageFacts) -> ErrorBars {
     }
 }
 
-/// Whether it has run, well or not.
+/// Whether the point was run, successfully or not.
 pub(super) fn is_executed(point: &Point) -> bool {
     point.is_usable() || point.failed > 0
 }
 
-/// Where axes are varied one at a time, the points along one have the others at their first level.
+/// Selects the points for an x axis. If axes are varied one at a time, the other axes must be at
+/// their first level.
 fn at_base(facts: &StageFacts, point: &Point, x: Option<&SpecAxis>) -> bool {
     let (Design::OneFactor, Some(x), Some(base)) = (facts.stage.design, x, facts.points.first())
     else {
@@ -408,7 +406,7 @@ fn distinct(names: impl Iterator<Item = String>) -> usize {
     names.len()
 }
 
-/// How the levels of an axis are written, and what its title says of them.
+/// Quantity of an axis's levels, and the unit appended to its title.
 fn written(axis: &SpecAxis) -> (Quantity, &'static str) {
     let takes = Parameter::parse(&axis.name).map(Parameter::quantity);
     match takes {
@@ -420,7 +418,7 @@ fn written(axis: &SpecAxis) -> (Quantity, &'static str) {
     }
 }
 
-/// What one of a measure is on an axis, how it is written there, and the title of the axis.
+/// Factor, quantity and axis title of a measure.
 pub(super) fn unit(measure: Measure) -> (f64, Quantity, String) {
     match measure.quantity() {
         Kinds::BytesPerSecond if measure == Measure::Bandwidth => {
@@ -434,12 +432,12 @@ pub(super) fn unit(measure: Measure) -> (f64, Quantity, String) {
     }
 }
 
-/// Measures, as a title names them.
+/// Names of measures for a title.
 pub(super) fn titles(measures: &[Measure]) -> String {
     measures.iter().map(|measure| measure.title()).collect::<Vec<&str>>().join(", ")
 }
 
-/// A measure of a direction, as a legend names it.
+/// Name of a measure and direction for a legend.
 pub(super) fn heading(measure: Measure, direction: Direction) -> String {
     match direction {
         Direction::Read => format!("{} of reads", measure.title()),

@@ -1,5 +1,4 @@
-//! Every number of an experiment as tables: a row for each point, for each run, and for each figure
-//! of each run.
+//! All numbers of an experiment as tables: one row per point, per run, and per figure of a run.
 
 use crate::report::{DataSet, Datum};
 use iosonde_analysis::experiment::{Measure, Standing, Study, TrialFigures};
@@ -11,7 +10,7 @@ use iosonde_model::spec::experiment::parameter::Quantity;
 const DIRECTIONS: [(&str, Direction); 3] =
     [("total", Direction::Total), ("read", Direction::Read), ("write", Direction::Write)];
 
-/// A row for each cell: means over its runs, their standard deviations and intervals.
+/// One row per cell: means over its runs, with standard deviations and intervals.
 pub(super) fn points(study: &Study) -> DataSet {
     let axes = Axes::of(study);
     let mut columns = names(&["stage_name", "cell_name", "standing_name", "runs_count"]);
@@ -48,7 +47,7 @@ pub(super) fn points(study: &Study) -> DataSet {
     DataSet::new("points", columns, rows)
 }
 
-/// A row for each run, in the order in which they were carried out.
+/// One row per run, in the order of execution.
 pub(super) fn trials(study: &Study) -> DataSet {
     let axes = Axes::of(study);
     let mut columns = names(&[
@@ -83,8 +82,8 @@ pub(super) fn trials(study: &Study) -> DataSet {
     DataSet::new("trials", columns, rows)
 }
 
-/// The long form: a row for each figure of each run. What is of the run as a whole stands with the
-/// total alone.
+/// The long form: one row per figure of each run. Figures of the whole run are listed only with the
+/// total.
 pub(super) fn metrics(study: &Study) -> DataSet {
     let axes = Axes::of(study);
     let mut columns = names(&["stage_name", "cell_name", "repeat_count", "standing_name"]);
@@ -115,8 +114,8 @@ pub(super) fn metrics(study: &Study) -> DataSet {
     DataSet::new("metrics", columns, rows)
 }
 
-/// Columns for the levels of all axes of all stages: by quantity with its unit where an axis has
-/// one, and by name where a level has none.
+/// Columns for the levels of all axes of all stages: a numeric column with its unit for levels with
+/// values, and a text column for levels without.
 struct Axes {
     columns: Vec<AxisColumn>,
 }
@@ -149,7 +148,7 @@ impl Axes {
         self.columns.iter().map(|column| column.name.clone())
     }
 
-    /// The levels of a cell; missing where its stage lacks the axis.
+    /// The levels of a cell; missing if its stage lacks the axis.
     fn row(&self, levels: &[Level]) -> Vec<Datum> {
         let datum = |column: &AxisColumn| {
             let level = levels.iter().find(|level| level.axis == column.axis);
@@ -163,7 +162,7 @@ impl Axes {
     }
 }
 
-/// What the levels of an axis are counted in.
+/// Unit of the levels of an axis.
 fn unit(axis: &str) -> &'static str {
     match Parameter::parse(axis).map(Parameter::quantity) {
         Ok(Quantity::Bytes) => "bytes",
@@ -193,7 +192,7 @@ fn names(all: &[&str]) -> Vec<String> {
     all.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// The unit at the end of a column's name, which a word for a spread must not come behind.
+/// Splits a column name before its unit, since `_low`, `_sd` and the like precede the unit.
 fn split(column: &str) -> (&str, &str) {
     for unit in ["bytes_per_s", "per_s", "ns", "count"] {
         if let Some(stem) = column.strip_suffix(unit) {
@@ -323,7 +322,7 @@ mod tests {
                 let interval = log_normal_mean(&values);
                 assert!(is_at(of("sd"), summary.std_dev), "{column} sd");
                 if let Some(interval) = interval.filter(|_| !column.starts_with("latency_p")) {
-                    // Both ends are moved out by one operation of more than a thousand.
+                    // More than a thousand operations, and each end is widened by one of them.
                     let wider = of("high") / interval.high - 1.0;
                     assert!((-1e-9..1e-3).contains(&wider), "{column}: {wider}");
                     assert!(is_at(of("low"), interval.low * (1.0 - wider)), "{column} low");

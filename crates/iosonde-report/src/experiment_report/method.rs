@@ -1,4 +1,4 @@
-//! How an experiment was measured, in sentences that hold for this one.
+//! Describes how an experiment was measured, in sentences that apply to it.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use iosonde_model::units::{bytes, count};
 
 use crate::clean::clean;
 
-/// Analyses whose intervals are resampled over the runs.
+/// Analyses with intervals from a bootstrap over the runs.
 const BY_BOOTSTRAP: [&str; 3] = ["knee", "size-model", "surface"];
-/// Analyses that set two cells against each other.
+/// Analyses that compare two cells by their ratio.
 const BY_RATIO: [&str; 6] = ["baseline", "mix", "random", "size-model", "sizes", "stride"];
-/// Analyses that ask how often chance alone would do as much.
+/// Analyses with permutation tests.
 const BY_PERMUTATION: [&str; 2] = ["cliff", "factors"];
 
-/// How it was measured.
+/// The method of the experiment.
 pub(super) fn method(study: &Study) -> Vec<String> {
     let run = &study.run;
     let mut said = vec![format!(
@@ -61,7 +61,7 @@ pub(super) fn method(study: &Study) -> Vec<String> {
     said
 }
 
-/// Where the intervals of analyses come from, as far as any was asked.
+/// The origin of the intervals, for the kinds of analyses that were requested.
 fn intervals(study: &Study) -> Vec<String> {
     let requested = |those: &[&str]| {
         let executed = study.stages.iter().filter(|facts| !facts.trials.is_empty());
@@ -170,7 +170,7 @@ fn of_stage(facts: &StageFacts, is_written: bool, said: &mut Vec<String>) {
     }
 }
 
-/// The findings of runs on which no figure rests.
+/// Findings of runs that affect no figure.
 fn notes(facts: &StageFacts) -> Option<String> {
     let mut runs: BTreeMap<&str, u64> = BTreeMap::new();
     for trial in &facts.trials {
@@ -186,7 +186,7 @@ fn notes(facts: &StageFacts) -> Option<String> {
     (!each.is_empty()).then(note)
 }
 
-/// Runs of a cell, as they were carried out; cells without any were left out.
+/// Number of runs per cell; cells without runs are not counted.
 fn repeats(facts: &StageFacts) -> String {
     let runs = facts.points.iter().map(|point| point.runs.len() + point.failed);
     let runs: Vec<usize> = runs.filter(|runs| *runs > 0).collect();

@@ -1,4 +1,4 @@
-//! A stage as a section: what it says, its pictures, its table.
+//! The section of a stage: results, pictures, table.
 
 use crate::experiment_figures;
 use crate::report::{Block, Column, Entry, Picture, Section, Table, Trust};
@@ -7,7 +7,7 @@ use iosonde_analysis::experiment::{
 };
 use iosonde_model::spec::Direction;
 
-/// Columns of the table of a stage, beside its levels.
+/// Measures in the table of a stage, after its levels.
 const SHOWN: [Measure; 8] = [
     Measure::Iops,
     Measure::Bandwidth,
@@ -19,7 +19,8 @@ const SHOWN: [Measure; 8] = [
     Measure::Depth,
 ];
 
-/// A stage; `subject` says of what its pictures are, and what is in `said` is not said again.
+/// The section of a stage. `subject` is for the subtitles of its pictures; sentences in `said` are
+/// not repeated.
 pub(super) fn section(facts: &StageFacts, subject: &str, said: &[String]) -> Section {
     let stage = &facts.stage;
     let mut blocks = Vec::new();
@@ -55,7 +56,7 @@ pub(super) fn section(facts: &StageFacts, subject: &str, said: &[String]) -> Sec
     Section::new(&stage.name, stage.heading(), blocks)
 }
 
-/// A picture, or why there is none: one that cannot be drawn must not take the report with it.
+/// A picture, or the reason why it cannot be drawn, so that the report remains usable.
 fn drawable(picture: Picture) -> Block {
     match picture.figure.svg() {
         Ok(_) => Block::Picture(Box::new(picture)),
@@ -65,7 +66,7 @@ fn drawable(picture: Picture) -> Block {
     }
 }
 
-/// What the experiment as a whole concludes.
+/// A conclusion about the whole experiment.
 pub(super) fn conclusion(name: &str, answer: &Answer) -> Section {
     let tables = answer.tables.iter().map(|table| Block::Table(small(table)));
     Section::new(format!("conclusion-{name}"), "Conclusion", tables.collect())

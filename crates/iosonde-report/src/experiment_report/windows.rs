@@ -1,17 +1,17 @@
-//! Every window of rounds as a table: what the verdict on a steady state follows from.
+//! A table of all windows of rounds, the basis of the verdict on the steady state.
 
 use crate::report::{DataSet, Datum};
 use iosonde_analysis::experiment::rounds::Tracked;
 use iosonde_analysis::experiment::{StageFacts, Steadiness, Study};
 use iosonde_model::spec::experiment::Rounds;
 
-/// A row for each window of each tracked figure, in the unit of the figure (ns, bytes per second,
-/// per second); `None` without rounds.
+/// One row per window of each tracked figure, in the unit of the figure (ns, bytes per second, per
+/// second); `None` without rounds.
 pub(super) fn windows(study: &Study) -> Option<DataSet> {
     DataSet::named("windows", study.stages.iter().flat_map(of_stage).collect())
 }
 
-/// Each value behind the name of its column.
+/// Column names with their values.
 type Row = Vec<(&'static str, Datum)>;
 
 fn of_stage(facts: &StageFacts) -> Vec<Row> {

@@ -1,4 +1,4 @@
-//! Findings, checks, failures and exit codes: what each means, how it was found, what to do.
+//! Findings, checks, failures and exit codes: meaning, method, action.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use iosonde_analysis::finding::{self, Detector};
 use iosonde_analysis::profile;
 
 iosonde_model::words! {
-    /// Where a term occurs.
+    /// Kind of a term.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Kind {
@@ -21,10 +21,10 @@ iosonde_model::words! {
         FsyncTest => "test of fsync",
         /// A consistency check.
         Check => "consistency check",
-        /// What is wrong with a block.
+        /// A kind of corruption of a block.
         Corruption => "kind of corruption",
         ExitCode => "exit code",
-        /// A word in which a verdict, a state or a class is stated.
+        /// A word for a verdict, a state or a class.
         Word => "word of a report",
     }
 }
@@ -33,13 +33,11 @@ iosonde_model::words! {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Term {
-    /// As reports print it.
+    /// The word as printed in reports.
     pub word: &'static str,
-    /// Where it occurs.
     pub kind: Kind,
-    /// What it means.
     pub meaning: &'static str,
-    /// How it is found.
+    /// How it is detected.
     #[serde(default)]
     pub method: &'static str,
     /// What to do, in one sentence.
@@ -56,7 +54,7 @@ fn of_detector<F>(kind: Kind, detector: &Detector<F>) -> Term {
     Term { word, kind, meaning, method, action }
 }
 
-/// Every term. Those of findings are what their detectors say.
+/// Every term. Those of findings are taken from their detectors.
 pub fn all() -> impl Iterator<Item = Term> {
     let of_run = finding::DETECTORS.iter().map(|each| of_detector(Kind::Finding, each));
     let of_profile =
@@ -64,7 +62,7 @@ pub fn all() -> impl Iterator<Item = Term> {
     of_run.chain(of_profile).chain(super::words().term.iter().copied())
 }
 
-/// What to do about a finding of one of these kinds.
+/// The action for a finding of one of these kinds.
 pub fn action(kinds: &[Kind], code: &str) -> Option<&'static str> {
     let is_meant = |term: &Term| kinds.contains(&term.kind) && term.word == code;
     all().find(is_meant).map(|term| term.action)
