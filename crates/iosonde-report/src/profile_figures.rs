@@ -1,7 +1,7 @@
-//! Pictures of a profile, and of a profile beside its replay. Shares and bins are taken from the
-//! record as they are drawn; no figure of the text report comes from here.
+//! Pictures of a profile, and of a profile beside its replay. They read shares and bins from the
+//! record; the text report takes no figures from them.
 //!
-//! A picture is left out where there is nothing to show in it.
+//! A picture without data is left out.
 
 mod comparison;
 mod depth;
@@ -21,12 +21,11 @@ use iosonde_model::record::profile::Op;
 
 pub use comparison::comparison;
 
-/// Name of a file and its content.
+/// File name and contents.
 pub type Picture = (String, String);
 
-/// Every picture of a profile, as SVG: latencies by operation and of syncs, parts of
-/// syncs, latency and rates over
-/// time, sizes, requests in flight, places on the devices, and stacks, if they were taken.
+/// Every picture of a profile as SVG: latencies by operation and of syncs, parts of syncs, latency
+/// and rates over time, sizes, requests in flight, places on the devices, and stacks if recorded.
 ///
 /// # Errors
 /// If the record holds numbers that no scale can hold.
@@ -36,10 +35,10 @@ pub fn figures(run: &ProfileRun) -> Result<Vec<Picture>, ChartError> {
     Ok(all)
 }
 
-/// The same before they are drawn.
+/// The same as figures, before rendering, and without stacks.
 ///
 /// # Errors
-/// The same.
+/// Those of [`figures`].
 pub fn drawn(run: &ProfileRun) -> Result<Vec<(String, Figure)>, ChartError> {
     let mut drawn = distribution::latencies(run)?;
     drawn.extend(distribution::syncs(run)?);
@@ -52,14 +51,14 @@ pub fn drawn(run: &ProfileRun) -> Result<Vec<(String, Figure)>, ChartError> {
     Ok(drawn)
 }
 
-/// A figure with the stem of its file name.
+/// Stem of the file name, and figure.
 type Drawn = (String, Figure);
 
 fn pictures(drawn: Vec<Drawn>) -> Result<Vec<Picture>, ChartError> {
     drawn.into_iter().map(|(name, figure)| Ok((format!("{name}.svg"), figure.svg()?))).collect()
 }
 
-/// Word of an operation, and the number of its style in every picture.
+/// Word for an operation, and its style number in every picture.
 fn word(op: Op) -> (&'static str, usize) {
     match op {
         Op::Read => ("read", 0),
@@ -104,7 +103,7 @@ mod tests {
         looked_at(&pictures);
     }
 
-    /// Numbers as hard as a record can hold.
+    /// Profiles with extreme numbers.
     fn hard() -> Vec<ProfileRun> {
         let mut alone = profile(1.0);
         for traffic in &mut alone.traffic {

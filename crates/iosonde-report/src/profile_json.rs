@@ -1,4 +1,4 @@
-//! A profile as a document: every figure, with its unit in its name.
+//! A profile as JSON: every figure, with its unit in its name.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,8 @@ use iosonde_model::record::profile::{Ended, FileSystemRun, Source, Subject};
 /// Name and version of the document.
 pub const PROFILE_RESULT_SCHEMA: &str = "iosonde.profile-result/2";
 
-/// The document. A figure that was not seen is `null`; `unseen` and `source.missing` say why.
+/// The document. A figure that was not observed is `null`, for the reason in `unseen` and
+/// `source.missing`.
 pub fn profile_json(
     run: &ProfileRun,
     figures: &Figures,

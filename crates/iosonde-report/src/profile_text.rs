@@ -1,4 +1,4 @@
-//! A profile as text, in the shape of a page that users of tracing scripts know.
+//! A profile as text, in a layout familiar to users of tracing scripts.
 
 mod cells;
 mod course;
@@ -24,8 +24,8 @@ use super::wrap::Text;
 use cells::LABEL;
 pub use page::profile_sections;
 
-/// The whole report of a profile for a screen of so many columns; `against` where it was to stand
-/// beside a run.
+/// The whole report of a profile for a screen of `screen` columns. `against` is the comparison with
+/// a run, if requested.
 pub fn profile_text(
     run: &ProfileRun,
     figures: &Figures,
@@ -63,7 +63,7 @@ pub fn profile_text(
     out.into_string()
 }
 
-/// Title, then duration, devices and kernel, then how it ended if not well.
+/// Title, duration, devices and kernel, and the end if the profile was interrupted.
 fn heading(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.hanging("=== IO Profile: ", &format!("{} ===", title(&run.subject)));
     let mut names: Vec<String> = used(figures).map(|device| clean(&device.name)).collect();
@@ -86,7 +86,7 @@ fn heading(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     }
 }
 
-/// The command with the words that need it in quotation marks.
+/// The command; words with blanks are quoted.
 fn title(subject: &Subject) -> String {
     let joined = |words: &[String]| {
         let each = words.iter().map(|word| {
@@ -117,13 +117,13 @@ fn ended(ended: &Ended) -> Option<String> {
     }
 }
 
-/// The devices to which the program made requests.
+/// The devices to which the program sent requests.
 fn used(figures: &Figures) -> impl Iterator<Item = &DeviceFigures> {
     let has_requests = |side: &Side| side.requests() > 0;
     figures.devices.iter().filter(move |of| of.program.as_ref().is_some_and(has_requests))
 }
 
-/// How much of what the device did in a run the program used, or why that is not reported.
+/// The share of the device's performance in a run that the program used, or why it is unknown.
 fn beside(out: &mut Text, against: &Result<Against, String>) {
     out.push_str("\nOf What the Device Can:\n");
     match against {
@@ -132,13 +132,13 @@ fn beside(out: &mut Text, against: &Result<Against, String>) {
     }
 }
 
-/// A line of the summary: label, then words, wrapped below their first.
+/// A line of the summary: label and words, wrapped below the first word.
 fn labelled(out: &mut Text, label: &str, words: &str) {
     let head = format!("  {:<width$} ", clean(label), width = LABEL - 3);
     out.hanging(&head, &clean(words));
 }
 
-/// What stands where a figure is missing.
+/// Text for a missing figure.
 fn no_data(reason: Option<&str>) -> String {
     format!("no data ({})", reason.unwrap_or("not seen"))
 }
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_device_that_shows_no_requests_is_said_and_is_not_zero() {
-        // Others may be busy meanwhile where requests are seen.
+        // Requests of other programs make no difference.
         let others = Flow { class: Class::Other, requests: 50_000, ..Flow::default() };
         for flows in [&[][..], &[others]] {
             let mut run = profile_of(flows);

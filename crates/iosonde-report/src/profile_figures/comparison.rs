@@ -1,4 +1,4 @@
-//! A profile beside that of its replay: the same distributions in one picture.
+//! A profile and its replay in the same pictures.
 
 use super::distribution::{Times, body, body_and_tail};
 use super::over_time::percentiles;
@@ -20,9 +20,9 @@ fn looks() -> [(&'static str, Style); 2] {
     [(RECORDED, style(0)), (REGENERATED, style(1))]
 }
 
-/// Pictures of how near a regenerated load comes to the recorded one: latencies, latency over time,
-/// gaps, sizes, requests in flight, places and how many requests the busiest hold. What either run
-/// does not have is left out.
+/// Pictures of the similarity of a recorded and a regenerated load: latencies, latency over time,
+/// gaps, sizes, requests in flight, places and concentration. Data that either run lacks is left
+/// out.
 ///
 /// # Errors
 /// If a record holds numbers that no scale can hold.
@@ -81,7 +81,7 @@ fn formatted([one, other]: [String; 2]) -> String {
     format!("{RECORDED}: {one}; {REGENERATED}: {other}")
 }
 
-/// Both distributions, or as many as hold values.
+/// The two distributions, without empty ones.
 fn times(histograms: [&Histogram; 2]) -> Vec<Times<'_>> {
     looks()
         .into_iter()
@@ -125,7 +125,7 @@ fn sizes(both: &[(Flow, [&Pool; 2])]) -> Result<Vec<Panel>, ChartError> {
     Ok(panels)
 }
 
-/// Percentiles over time, both runs beside each other on the same scales.
+/// Percentiles over time of both runs, side by side with the same scales.
 fn latency_over_time(
     recorded: &ProfileRun,
     regenerated: &ProfileRun,

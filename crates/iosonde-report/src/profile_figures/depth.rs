@@ -1,4 +1,4 @@
-//! How many requests were in flight.
+//! Numbers of requests in flight.
 
 use super::Drawn;
 use super::pool::{in_file_name, subject};
@@ -9,10 +9,10 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{Depth, ProfiledDevice};
 use iosonde_model::units::count::percent;
 
-/// Up to this level each has bars of its own.
+/// Highest depth up to which each level has its own bar.
 const EXACT: u32 = 12;
 
-/// Requests in flight on each device: by time, and as a new request found them.
+/// Requests in flight on each device: weighted by time, and as found by arriving requests.
 pub(super) fn depths(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     let mut drawn = Vec::new();
     for device in run.devices.iter().filter(|device| device.program_depth.max > 0) {
@@ -39,7 +39,7 @@ fn panels(device: &ProfiledDevice) -> Result<Vec<Panel>, ChartError> {
     ])
 }
 
-/// Name and look of a series, and its weight by level.
+/// Name and style of a series, and its weights by level.
 type Named<'a> = (&'a str, Style, &'a [(u32, u64)]);
 
 /// A panel of shares by level.
@@ -62,7 +62,7 @@ pub(super) fn panel(title: &str, of: &str, all: &[Named]) -> Result<Panel, Chart
     Ok(Panel::new(title, x, y, Marks::Bars(bars), 180.0))
 }
 
-/// Levels by time of two runs, both the program's own; nothing if either has none.
+/// Depths of the program by time in two runs; `None` if either has no requests.
 pub(super) fn compared(
     recorded: &ProfileRun,
     regenerated: &ProfileRun,
@@ -78,13 +78,13 @@ pub(super) fn compared(
     panel("", "share of the time", &levels).map(Some)
 }
 
-/// The program's depth on the device where it had most in flight over time.
+/// The program's depth on the device with the most requests in flight over time.
 fn busiest(run: &ProfileRun) -> Option<&Depth> {
     let depths = run.devices.iter().map(|device| &device.program_depth);
     depths.filter(|depth| depth.max > 0).max_by_key(|depth| depth.area_ns)
 }
 
-/// First and last level of each class: singly, or by powers of two where there are too many.
+/// First and last level of each class: single levels, or powers of two if there are too many.
 fn classes(highest: u32) -> Vec<(u32, u32)> {
     if highest <= EXACT {
         return (0..=highest).map(|level| (level, level)).collect();

@@ -1,4 +1,4 @@
-//! Distributions of times: how many were done by then, and how slow the slowest were.
+//! Distributions of times: cumulative, and their tails.
 
 use super::Drawn;
 use super::pool::{Flow, Pool, by_device, in_file_name, subject};
@@ -13,14 +13,14 @@ use iosonde_stats::Histogram;
 use iosonde_stats::histogram::upper_edge;
 use iosonde_stats::quantile::{EARNED_FROM, Quantile};
 
-/// Shorter times are not distinguished: the axis begins here, and the curves with what lies below.
+/// Start of the time axis, ns; shorter times are counted there.
 const SHORTEST_NS: u64 = 100;
-/// Quantiles that get a dot, where there are enough requests for them.
+/// Quantiles marked with a dot if there are enough requests for them.
 const DOTS: [(f64, &str); 3] = [(0.5, "p50"), (0.9, "p90"), (0.99, "p99")];
 const TAIL_DOTS: [(f64, &str); 4] =
     [(0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
 
-/// A distribution with the name and the look of its curve.
+/// A distribution with the name and the style of its curve.
 pub(crate) struct Times<'a> {
     pub name: String,
     pub style: Style,
@@ -28,7 +28,7 @@ pub(crate) struct Times<'a> {
 }
 
 impl<'a> Times<'a> {
-    /// Those that hold values, each in the style of its place among all.
+    /// Distributions with values; each has the style of its index among all.
     pub(crate) fn of_all(all: impl Iterator<Item = (String, &'a Histogram)>) -> Vec<Times<'a>> {
         let numbered = all.enumerate().filter(|(_, (_, histogram))| histogram.count() > 0);
         let times = numbered.map(|(number, (name, histogram))| Times {
@@ -40,7 +40,7 @@ impl<'a> Times<'a> {
     }
 }
 
-/// Latency by device and operation, with its parts.
+/// Latencies by device and operation, with their parts.
 pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     let mut drawn = Vec::new();
     for ((device, flow), pool) in &by_device(run) {
@@ -73,7 +73,7 @@ pub(super) fn latencies(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     Ok(drawn)
 }
 
-/// How long the calls took that make data durable, by kind.
+/// Durations of sync calls by kind.
 pub(super) fn syncs(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     let merged = |kind: SyncKind| {
         let mut sum = Histogram::new();
@@ -97,7 +97,7 @@ pub(super) fn syncs(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     Ok(Some(("latency-syncs".into(), figure)))
 }
 
-/// The latency and its parts, and the names of those that are too short to be seen.
+/// The latency and its parts, and the names of those too short to show.
 fn parts(pool: &Pool) -> (Vec<Times<'_>>, Vec<&'static str>) {
     let parts = [
         ("whole: from start to end", 0, &pool.latency),
@@ -116,7 +116,7 @@ fn parts(pool: &Pool) -> (Vec<Times<'_>>, Vec<&'static str>) {
     (seen.map(times).collect(), short)
 }
 
-/// What thin curves mean, if there are any.
+/// Note on the meaning of thin curves, if there are any.
 fn thin_note(panels: &[Panel]) -> Option<String> {
     let thin = |panel: &Panel| match &panel.marks {
         Marks::Plot(plot) => plot.curves.iter().any(|curve| curve.rough),
@@ -127,8 +127,8 @@ fn thin_note(panels: &[Panel]) -> Option<String> {
     panels.iter().any(thin).then(note)
 }
 
-/// The distribution of latencies twice: evenly, and with a logarithmic tail. At least one must hold
-/// values.
+/// The distribution of latencies on a linear scale, and its tail on a logarithmic one. At least one
+/// histogram must have values.
 pub(crate) fn body_and_tail(
     title: impl Into<String>,
     subtitle: impl Into<String>,
@@ -152,7 +152,7 @@ pub(crate) fn body_and_tail(
     Ok(Figure { notes, ..Figure::side_by_side(title, subtitle, panels) })
 }
 
-/// One panel with the distribution alone.
+/// One panel with the cumulative distribution.
 pub(super) fn body(times: &[Times], title: String, what: &str) -> Result<Panel, ChartError> {
     let scale = time_scale(times)?;
     let x = Axis::new(format!("{what} (logarithmic)"), Quantity::Latency, scale);
@@ -161,13 +161,13 @@ pub(super) fn body(times: &[Times], title: String, what: &str) -> Result<Panel, 
     Ok(Panel::new(title, x, y, Marks::curves(Vec::new(), curves), 260.0))
 }
 
-/// A scale that holds every time but those too short to matter.
+/// A time scale that holds every value, those below its minimum raised to it.
 fn time_scale(times: &[Times]) -> Result<Scale, ChartError> {
     let ends = times.iter().flat_map(|times| [times.histogram.min(), times.histogram.max()]);
     Scale::fit(Kind::Log10, ends.flatten().map(|ns| ns.max(SHORTEST_NS) as f64))
 }
 
-/// The share of values up to each time, from one end of the scale to the other.
+/// Curve of the share of values up to each time, over the whole scale.
 fn cumulative(times: &Times, (from, to): (f64, f64)) -> Curve {
     let histogram = times.histogram;
     let count = histogram.count() as f64;
@@ -185,7 +185,8 @@ fn cumulative(times: &Times, (from, to): (f64, f64)) -> Curve {
     }
 }
 
-/// The share of values above each time: where it rests on enough values, and the rest.
+/// Curves of the share of values above each time: a bold one while enough values remain, then a
+/// thin one.
 fn exceeding(times: &Times, from: f64) -> Vec<Curve> {
     let histogram = times.histogram;
     let count = histogram.count() as f64;
@@ -223,7 +224,7 @@ fn exceeding(times: &Times, from: f64) -> Vec<Curve> {
     curves
 }
 
-/// Upper edge of each bucket, never above the maximum, with its count; what no bucket holds last.
+/// Upper edge of each bucket, at most the maximum, with its count; the overflow is last.
 fn steps(histogram: &Histogram) -> impl Iterator<Item = (f64, u64)> + '_ {
     let max = histogram.max().unwrap_or(0);
     let buckets = histogram
@@ -233,7 +234,7 @@ fn steps(histogram: &Histogram) -> impl Iterator<Item = (f64, u64)> + '_ {
     buckets.chain(over)
 }
 
-/// The quantiles that the number of values carries, those on the scale.
+/// Dots for quantiles with enough values that are within the scale.
 fn dots(
     times: &Times,
     quantiles: &[(f64, &str)],

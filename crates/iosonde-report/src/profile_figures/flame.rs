@@ -1,6 +1,5 @@
-//! Flame graphs: where requests begin, and where threads wait (Gregg, "The flame graph",
-//! Communications of the ACM 59(6), 2016). The same stacks as lines of text are what other tools
-//! read.
+//! Flame graphs of where requests begin and where threads wait (Gregg, "The flame graph",
+//! Communications of the ACM 59(6), 2016), and the same stacks as text for other tools.
 
 use inferno::flamegraph::{Options, TextTruncateDirection, color, from_lines};
 
@@ -10,7 +9,7 @@ use crate::clean::clean;
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::stacks::{StackKind, StackRun};
 
-/// Graph and lines of each kind of stacks that the profile has.
+/// Graph and folded lines of each kind of stack in the profile.
 pub(super) fn pictures(run: &ProfileRun) -> Result<Vec<Picture>, ChartError> {
     let mut pictures = Vec::new();
     for kind in StackKind::ALL {
@@ -30,8 +29,8 @@ pub(super) fn pictures(run: &ProfileRun) -> Result<Vec<Picture>, ChartError> {
     Ok(pictures)
 }
 
-/// `thread;outermost;…;innermost_[k] amount`, as flame graphs take it, in KiB and microseconds;
-/// none where that is 0.
+/// `thread;outermost;…;innermost_[k] amount`, the input of flame graphs, in KiB and microseconds;
+/// `None` if the amount is 0.
 fn folded(stack: &StackRun) -> Option<String> {
     let per_unit = match stack.kind {
         StackKind::Request => 1 << 10,
@@ -52,7 +51,7 @@ fn graph(lines: &[String], title: &str, subject: String, unit: &str) -> Result<S
     options.count_name = unit.to_owned();
     options.colors = color::Palette::Multi(color::MultiPalette::Java);
     options.text_truncate_direction = TextTruncateDirection::Right;
-    // The same stacks give the same picture.
+    // The same stacks must give the same picture.
     options.deterministic = true;
     let mut svg = Vec::new();
     from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
@@ -78,7 +77,7 @@ mod tests {
         assert_eq!(pictures(&run).unwrap(), []);
         run.stacks = vec![stack(StackKind::Request, 8192), stack(StackKind::Wait, 999)];
         let made = pictures(&run).unwrap();
-        // The wait is shorter than a microsecond.
+        // The wait is shorter than a microsecond and so left out.
         let names: Vec<&str> = made.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, ["stacks-requests.svg", "stacks-requests.folded"]);
         assert_eq!(made[1].1, "app;main;write:all;do_syscall_64_[k];submit_bio_[k] 8\n");

@@ -1,4 +1,4 @@
-//! How it went: latencies and rates from beginning to end.
+//! Latencies and rates over time.
 
 use super::pool::subject;
 use super::{Drawn, word};
@@ -12,9 +12,9 @@ use iosonde_model::units::duration::latency;
 use iosonde_stats::Histogram;
 use iosonde_stats::quantile::Quantile;
 
-/// Where the time axis begins.
+/// Title of the time axis.
 const SINCE: &str = "time since the start";
-/// Columns of a curve of latencies, at most.
+/// Most columns of a latency curve.
 const COLUMNS: usize = 100;
 
 /// Every latency over time, of the program and of the write-back of its pages.
@@ -76,8 +76,8 @@ pub(super) fn rates(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     Ok(Some(("rates-over-time".into(), Figure { notes: vec![note], ..figure })))
 }
 
-/// Steps of a rate per second. The last interval counts as long as it lasted; if that is less than
-/// half its width it is taken together with the one before.
+/// Steps of a rate per second. The last interval counts with its true length. If that is less than
+/// half of the width, it is merged with the one before.
 fn rated(counts: &[u64], width_ns: u64, end_ns: u64, one: f64) -> Vec<(f64, f64)> {
     let mut intervals: Vec<(u64, u64, u64)> = Vec::new();
     for (index, count) in (0u64..).zip(counts) {
@@ -100,7 +100,7 @@ fn rated(counts: &[u64], width_ns: u64, end_ns: u64, one: f64) -> Vec<(f64, f64)
     points
 }
 
-/// Median, the middle half and the 99th percentile of the latency over time, on given scales.
+/// Median, interquartile band and 99th percentile of the latency over time.
 pub(super) fn percentiles(series: &HistogramSeries, look: Style) -> (Vec<Band>, Vec<Curve>) {
     let merged = series.intervals.len().div_ceil(COLUMNS).max(1);
     let width = series.width_ns as f64 * merged as f64;
@@ -127,7 +127,7 @@ pub(super) fn percentiles(series: &HistogramSeries, look: Style) -> (Vec<Band>, 
     (vec![band], curves.into_iter().filter(|curve| !curve.parts.is_empty()).collect())
 }
 
-/// Steps over columns of equal width, broken where a column has no value.
+/// Steps over columns of equal width; a column without a value interrupts them.
 fn steps<T: Copy>(
     columns: &[Histogram],
     width: f64,
@@ -148,7 +148,7 @@ mod tests {
             rated(&[100, 50], 1_000_000_000, 1_500_000_000, 1.0),
             [(0.0, 100.0), (1e9, 100.0), (1.5e9, 100.0)]
         );
-        // 0.1 s is too short for a rate of its own.
+        // 0.1 s is too short for a separate rate.
         assert_eq!(
             rated(&[100, 10], 1_000_000_000, 1_100_000_000, 1.0),
             [(0.0, 100.0), (1.1e9, 100.0)]

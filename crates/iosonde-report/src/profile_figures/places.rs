@@ -1,4 +1,4 @@
-//! Where on a device the program read and wrote.
+//! Places on a device that the program read and wrote.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use iosonde_model::record::profile::{Chunk, Places};
 use iosonde_model::units::bytes;
 use iosonde_model::units::count::{percent, thousands};
 
-/// Columns of the map, at most.
+/// Most columns of a map.
 const COLUMNS: u64 = 160;
 /// The rows with their names, the lowest first.
 const ROWS: [(&str, Requests); 2] =
     [("writes", |chunk| chunk.writes), ("reads", |chunk| chunk.reads)];
 
-/// Share of the requests that a closer map shows.
+/// Share of the requests in a close-up map.
 const MOST: f64 = 0.9;
-/// It is drawn if it covers less than this part of the whole map: one in so many.
+/// A close-up map is drawn if it covers less than this fraction (1/n) of the whole map.
 const CLOSER: u64 = 4;
 
-/// Those of its requests that a row counts.
+/// Selects the requests that a row counts.
 type Requests = fn(&Chunk) -> u64;
 
-/// The map of each device, and one of the part where most requests are if that is a small one.
+/// The map of each device, and a close-up if most requests are in a small part of it.
 pub(super) fn places(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     let mut drawn = Vec::new();
     for places in run.places.iter().filter(|places| busy(places)) {
@@ -59,8 +59,8 @@ pub(super) fn places(run: &ProfileRun) -> Result<Vec<Drawn>, ChartError> {
     Ok(drawn)
 }
 
-/// The shortest part of the device that holds [`MOST`] of the requests, if it is worth a closer
-/// look.
+/// The shortest part of the device that holds [`MOST`] of the requests, if it is short enough for a
+/// close-up.
 fn closer(places: &Places) -> Option<Places> {
     let mut chunks = places.chunks.clone();
     chunks.sort_by_key(|chunk| chunk.number);
@@ -84,8 +84,8 @@ fn closer(places: &Places) -> Option<Places> {
     (span < whole / CLOSER).then(|| Places { chunks: part, ..places.clone() })
 }
 
-/// The maps of the busiest devices of two runs, each from its first place on, and how many of the
-/// requests the busiest places hold, wherever they lie; nothing if either has none.
+/// Maps of the busiest device of each run, from its first place on, and the share of requests in
+/// the busiest places; `None` if either run has no requests.
 pub(super) fn compared(
     recorded: &ProfileRun,
     regenerated: &ProfileRun,
@@ -109,7 +109,7 @@ pub(super) fn compared(
     Ok(Some(panels))
 }
 
-/// Share of the requests that the busiest places hold, by how much of the device these are.
+/// Share of the requests in the busiest places, over the total size of these places.
 fn concentration(both: [&Places; 2], looks: [(&str, Style); 2]) -> Result<Panel, ChartError> {
     let curves = both.into_iter().zip(looks).map(|(places, (name, style))| {
         let mut busiest: Vec<u64> = places.chunks.iter().map(requests).collect();
@@ -137,11 +137,11 @@ fn concentration(both: [&Places; 2], looks: [(&str, Style); 2]) -> Result<Panel,
     Ok(Panel::new(title, x, y, Marks::Plot(plot), 200.0))
 }
 
-/// What the darkness is.
+/// Value shown by the darkness of a cell.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Value {
     Requests,
-    /// Their share of all in the map.
+    /// Share of all requests in the map.
     Share,
 }
 
@@ -165,13 +165,13 @@ fn first(places: &Places) -> u64 {
     places.chunks.iter().map(|chunk| chunk.number).min().unwrap_or(0)
 }
 
-/// Chunks in a column.
+/// Number of chunks in a column.
 fn merged(places: &Places) -> u64 {
     let last = places.chunks.iter().map(|chunk| chunk.number).max().unwrap_or(0);
     ((last - first(places)) / COLUMNS).saturating_add(1)
 }
 
-/// One cell for each column and row with requests; chunk number `origin` lies at zero.
+/// One cell for each column and row with requests; chunk `origin` is at zero.
 fn cells(places: &Places, value: Value, origin: u64) -> Vec<Cell> {
     let (first, merged, all) = (first(places), merged(places), total(places) as f64);
     let mut cells = Vec::new();
@@ -203,7 +203,7 @@ fn cells(places: &Places, value: Value, origin: u64) -> Vec<Cell> {
     cells
 }
 
-/// From the first column to the last.
+/// Scale from the first column to the last.
 fn extent<'a>(cells: impl Iterator<Item = &'a Cell>) -> Result<Scale, ChartError> {
     Scale::fit(Kind::Binary, cells.flat_map(|cell| [cell.x.0, cell.x.1]))
 }

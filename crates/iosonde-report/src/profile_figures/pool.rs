@@ -1,4 +1,4 @@
-//! Requests of the program put together: what the record keeps apart by class and thread group.
+//! Merges the program's requests, which the record separates by class and thread group.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,18 @@ use iosonde_stats::Histogram;
 /// Requests of one flow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pool {
-    /// How many.
     pub requests: u64,
-    /// Bytes they moved.
+    /// Bytes transferred.
     pub bytes: u64,
-    /// From start to end.
+    /// Time from start to end.
     pub latency: Histogram,
-    /// From start to issue.
+    /// Time from start to issue.
     pub queued: Histogram,
-    /// From issue to end.
+    /// Time from issue to end.
     pub device_time: Histogram,
-    /// Between neighbouring starts.
+    /// Time between the starts of consecutive requests.
     pub gaps: Histogram,
-    /// Requests by size.
+    /// Numbers of requests by size, bytes.
     pub sizes: BTreeMap<u64, u64>,
 }
 
@@ -41,7 +40,7 @@ impl Pool {
         }
     }
 
-    /// How much it is, in words.
+    /// Number of requests and bytes, in words.
     pub(super) fn amount(&self) -> String {
         let requests = count::of(self.requests, "request");
         match self.bytes {
@@ -51,8 +50,8 @@ impl Pool {
     }
 }
 
-/// What is drawn as one: an operation of the program; or the flushes that the block layer sends to
-/// the device, one of which may answer for several of those that programs asked for.
+/// Requests drawn as one series: an operation of the program, or the flushes that the block layer
+/// sends to the device. One such flush may serve several flushes requested by programs.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(super) enum Flow {
     Request(Op),
@@ -60,7 +59,7 @@ pub(super) enum Flow {
 }
 
 impl Flow {
-    /// The flow that a kind of requests belongs to; `None` for what is not the program's.
+    /// The flow of a class of requests; `None` if the program did not cause them.
     fn of(traffic: &Traffic) -> Option<Flow> {
         match traffic.class {
             _ if traffic.requests == 0 => None,
@@ -69,7 +68,7 @@ impl Flow {
         }
     }
 
-    /// Its word, and the number of its style in every picture.
+    /// Its word, and its style number in every picture.
     pub(super) fn word(self) -> (&'static str, usize) {
         match self {
             Flow::Request(op) => word(op),
@@ -89,7 +88,7 @@ pub(super) fn by_device(run: &ProfileRun) -> BTreeMap<(&str, Flow), Pool> {
     pools
 }
 
-/// The program's requests by flow, all devices together.
+/// The program's requests by flow, over all devices.
 pub(super) fn by_flow(run: &ProfileRun) -> BTreeMap<Flow, Pool> {
     let mut pools: BTreeMap<Flow, Pool> = BTreeMap::new();
     for traffic in &run.traffic {
@@ -100,7 +99,7 @@ pub(super) fn by_flow(run: &ProfileRun) -> BTreeMap<Flow, Pool> {
     pools
 }
 
-/// What was watched, short enough for a line under a title.
+/// The profiled subject, short enough for a subtitle.
 pub(super) fn subject(run: &ProfileRun) -> String {
     let words = match &run.subject {
         Subject::Command { words, .. } => words.join(" "),

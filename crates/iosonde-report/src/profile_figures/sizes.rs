@@ -1,4 +1,4 @@
-//! How large requests were.
+//! Sizes of requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::units::bytes;
 use iosonde_model::units::count::{percent, thousands};
 
-/// Up to so many different sizes each has bars of its own.
+/// Most distinct sizes for which each has its own bar.
 const EXACT: usize = 12;
 
-/// Share of requests, and of bytes, by size.
+/// Share of requests and of bytes by size.
 pub(super) fn sizes(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     let mut pools = by_flow(run);
     pools.retain(|_, pool| pool.sizes.keys().any(|size| *size > 0));
@@ -43,9 +43,9 @@ pub(super) fn sizes(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     Ok(Some(("sizes".into(), Figure { notes: vec![note.into()], ..figure })))
 }
 
-/// Sizes that stand together: each alone, or by powers of two where there are too many.
+/// Classes of sizes: single sizes, or powers of two if there are too many.
 pub(super) struct Classes {
-    /// Smallest size of each, ascending.
+    /// Smallest size of each class, ascending.
     edges: Vec<u64>,
     exact: bool,
 }
@@ -62,7 +62,7 @@ impl Classes {
         Classes { edges: (first..=last).map(|power| 1 << power).collect(), exact: false }
     }
 
-    /// Share of each class, by a weight of a request.
+    /// Share of each class, with requests weighted by `weight` of their size.
     pub(super) fn shares(
         &self,
         sizes: &BTreeMap<u64, u64>,

@@ -1,4 +1,4 @@
-//! Where the time of sync calls goes.
+//! Parts of the time of sync calls.
 
 use super::Drawn;
 use super::pool::subject;
@@ -9,7 +9,7 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::units::count::{percent, thousands};
 use iosonde_model::units::duration;
 
-/// A stacked bar for each kind of call: its time per call, and the shares of its parts.
+/// A stacked bar for each kind of call: time per call by part, and shares of the parts.
 pub(super) fn sync_parts(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> {
     let figures = syncs(run);
     let kinds: Vec<&KindFigures> = figures
@@ -39,7 +39,7 @@ pub(super) fn sync_parts(run: &ProfileRun) -> Result<Option<Drawn>, ChartError> 
     Ok(Some(("sync-parts".into(), Figure { notes: vec![note.into()], ..figure })))
 }
 
-/// A bar for each kind, of its parts, the first at the foot.
+/// A stacked bar for each kind, the first part at the bottom.
 fn stacked(kinds: &[&KindFigures], height: fn(&PartFigures) -> f64) -> Bars {
     let looks = SyncPart::ALL.into_iter().zip([1, 4, 5, 6]).enumerate();
     let series = looks.map(|(at, (part, look))| BarSeries {
@@ -50,7 +50,7 @@ fn stacked(kinds: &[&KindFigures], height: fn(&PartFigures) -> f64) -> Bars {
     Bars { series: series.collect(), labelled: false, stacked: true }
 }
 
-/// The part of a bar; `None` if it has no height.
+/// One part of a bar; `None` if it has no height.
 fn bar(kind: &KindFigures, at: usize, height: fn(&PartFigures) -> f64) -> Option<Bar> {
     let part = kind.parts.get(at).filter(|part| part.total_ns > 0)?;
     let low: f64 = kind.parts.iter().take(at).map(height).sum();

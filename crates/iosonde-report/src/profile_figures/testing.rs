@@ -1,4 +1,4 @@
-//! For tests: a profile with something in every picture, and a look at pictures.
+//! For tests: a profile with data for every picture, and checks of pictures.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::Picture;
@@ -12,7 +12,7 @@ use iosonde_model::record::profile::{
 use iosonde_model::record::run::{CounterSeries, HistogramSeries};
 use iosonde_stats::Histogram;
 
-/// Numbers that look drawn by lot and are the same every time.
+/// Reproducible pseudo-random numbers.
 struct Lot(u64);
 
 impl Lot {
@@ -23,14 +23,14 @@ impl Lot {
         (self.0 >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Around a middle, with a tail of a power to the slow side.
+    /// Distributed around `middle_ns`, with a heavy tail towards slow requests.
     fn latency(&mut self, middle_ns: f64) -> u64 {
         let tail = if self.draw() < 0.02 { 1.0 / (self.draw() + 0.002) } else { 1.0 };
         (middle_ns * (0.6 + 0.8 * self.draw()) * tail) as u64
     }
 }
 
-/// Requests on `vda` for 61.3 s, `slow` times as slow as usual.
+/// Requests on `vda` for 61.3 s, slower than usual by the factor `slow`.
 pub(super) fn profile(slow: f64) -> ProfileRun {
     let mut lot = Lot(1);
     let reads =
@@ -105,7 +105,7 @@ fn series(lot: &mut Lot, op: Op, middle: f64, rate: f64) -> TrafficSeries {
     let (mut counters, mut latencies) = (CounterSeries::default(), HistogramSeries::default());
     (counters.width_ns, latencies.width_ns) = (500_000_000, 1_000_000_000);
     for index in 0..123 {
-        // A stall at a third of the way.
+        // A stall after a third of the time.
         let ops =
             if (40..44).contains(&index) { 0.0 } else { rate / 2.0 * (0.8 + 0.4 * lot.draw()) };
         counters.ops.push(ops as u64);
@@ -161,8 +161,8 @@ fn map(lot: &mut Lot) -> Places {
     }
 }
 
-/// Fails if a reader would stumble over one of the pictures. With `IOSONDE_PICTURES` set they are
-/// written into that folder, to be looked at.
+/// Fails if a picture has a layout fault. Writes the pictures into the folder `IOSONDE_PICTURES`,
+/// if set, for inspection.
 pub(super) fn looked_at(pictures: &[Picture]) {
     for (name, svg) in pictures {
         if let Some(folder) = std::env::var_os("IOSONDE_PICTURES") {

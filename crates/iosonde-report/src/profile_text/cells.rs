@@ -1,18 +1,18 @@
-//! Cells, tables and rows of percentiles of a profile's report.
+//! Cells, tables and percentile rows for the report of a profile.
 
 use crate::report::Column;
 use crate::wrap::{self, Rule, Text, width};
 use iosonde_analysis::profile::{Latency, Spread};
 use iosonde_model::units::count;
 
-/// Columns of the report at most.
+/// Most columns of the report.
 pub(super) const COLUMNS: usize = 100;
-/// The first column of a table is never shortened to less.
+/// Least width of the first column of a table when it is shortened.
 const SHORTEST: usize = 12;
-/// Columns before the values of a row.
+/// Columns of the label before the values of a row.
 pub(super) const LABEL: usize = 17;
 
-/// `4K`, `128K`, `1.5M`, `512`: a size in binary units.
+/// A size in binary units: `4K`, `128K`, `1.5M`, `512`.
 pub(super) fn size(bytes: f64) -> String {
     for (scale, unit) in [(f64::from(1 << 30), "G"), (f64::from(1 << 20), "M"), (1024.0, "K")] {
         if bytes >= scale {
@@ -25,7 +25,7 @@ pub(super) fn size(bytes: f64) -> String {
     format!("{bytes:.0}")
 }
 
-/// `162µs`, `1.23ms`: a time without a space, for a narrow cell.
+/// A time without a space, for a narrow cell: `162µs`, `1.23ms`.
 pub(super) fn time(ns: f64) -> String {
     let (scale, unit) = match ns {
         ns if ns < 999.5 => (1.0, "ns"),
@@ -45,12 +45,12 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// A share that may not be known.
+/// A share that may be unknown.
 pub(super) fn maybe_percent(share: Option<f64>) -> String {
     share.map_or("n/a".into(), percent)
 }
 
-/// MB of 10^6 bytes, one decimal.
+/// MB (10^6 bytes) with one decimal.
 pub(super) fn megabytes(bytes: u64) -> String {
     let tenths = (bytes as f64 / 1e5).round() as u64;
     format!("{}.{}", count::thousands(tenths / 10), tenths % 10)
@@ -66,7 +66,7 @@ pub(super) fn rate(per_s: f64) -> String {
     if per_s == 0.0 { "0".into() } else { count::significant_or_whole(per_s) }
 }
 
-/// `  label           p25=… … max=…` of a spread.
+/// Writes `  label           p25=… … max=…` for a spread.
 pub(super) fn spread_row(
     out: &mut Text,
     label: &str,
@@ -82,7 +82,7 @@ pub(super) fn spread_row(
     row(out, label, cells, spread.max.map(&formatted))
 }
 
-/// The same of latencies.
+/// The same for latencies.
 pub(super) fn latency_row(out: &mut Text, label: &str, latency: &Latency) {
     let formatted = |ns: u64| time(ns as f64);
     if latency.quantiles.iter().all(|each| each.value_ns().is_none()) {
@@ -94,7 +94,7 @@ pub(super) fn latency_row(out: &mut Text, label: &str, latency: &Latency) {
     row(out, label, cells, latency.max_ns.map(formatted))
 }
 
-/// A row where no percentile is known.
+/// Writes a row without known percentiles.
 fn too_few(out: &mut Text, label: &str, mean_and_max: Option<(String, String)>, count: u64) {
     let words = mean_and_max.map_or("no data (none was seen)".into(), |(mean, max)| {
         format!("mean={mean} max={max} ({count} are too few for percentiles)")
@@ -102,7 +102,7 @@ fn too_few(out: &mut Text, label: &str, mean_and_max: Option<(String, String)>, 
     out.hanging(&format!("{label:<LABEL$}"), &words);
 }
 
-/// The percentiles of one thing beside each other; what finds no room goes on below.
+/// Writes percentiles side by side; those that do not fit continue on the next line.
 fn row(
     out: &mut Text,
     label: &str,
@@ -126,15 +126,15 @@ fn row(
     out.push_str(&format!("{}\n", line.trim_end()));
 }
 
-/// A table of columns: each with its heading, and whether its texts stand on the left. The first
-/// column gives way where a row would be too wide.
+/// A table of columns with headings and alignment. The first column is shortened if a row would be
+/// too wide.
 pub(super) struct Table {
     pub(super) columns: Vec<Column>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// Columns of words, then columns of numbers.
+    /// A table with text columns followed by number columns.
     pub(super) fn new(
         words: &[&str],
         numbers: &[&str],
@@ -147,7 +147,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// Writes it below a heading, if it has rows.
+    /// Writes the table below a heading, if it has rows.
     pub(super) fn write_below(&self, out: &mut Text, heading: &str) {
         if !self.is_empty() {
             out.push_str(&format!("{heading}:\n"));
@@ -155,13 +155,13 @@ impl Table {
         }
     }
 
-    /// Heading, rule and rows, each indented by two.
+    /// Headings, rule and rows, each indented by two.
     pub(super) fn text(&self, screen: usize) -> String {
         let widest = |at: usize| {
             let cells = self.rows.iter().map(|row| width(&row[at]));
             cells.chain([width(&self.columns[at].title)]).max().unwrap_or(0)
         };
-        // Two before the first column, three between any two.
+        // Two blanks before the first column, three between columns.
         let others: usize = (1..self.columns.len()).map(|at| widest(at) + 3).sum();
         let first = screen.saturating_sub(others + 2).max(SHORTEST);
         let rows: Vec<Vec<String>> = self
@@ -173,13 +173,13 @@ impl Table {
                 row
             })
             .collect();
-        // As blocks there is room for whole names.
+        // If the table becomes blocks, there is space for full names.
         let fits = others + 2 + SHORTEST.max(width(&self.columns[0].title)) <= screen;
         wrap::table(&self.columns, if fits { &rows } else { &self.rows }, Rule::Dashes, screen)
     }
 }
 
-/// The end of a path too long for its cell, where paths differ, and the beginning of other names.
+/// Shortens a text: keeps the end of a path, where paths differ, and the beginning of other names.
 pub(super) fn shortened(text: &str, room: usize) -> String {
     let length = text.chars().count();
     if length <= room {

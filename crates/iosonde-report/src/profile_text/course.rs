@@ -1,4 +1,4 @@
-//! Where and when: working set, arrivals, rates and latencies over time.
+//! Places and times: working set, arrivals, rates and latencies over time.
 
 use crate::clean::clean;
 use crate::wrap::Text;
@@ -10,10 +10,10 @@ use super::cells::{percent, rate, size, spread_row, time};
 
 /// Most kinds of arrivals listed.
 const KINDS: usize = 6;
-/// Signs of the grid by the logarithm of the count; the first is for none.
+/// Characters of the grid by the logarithm of the count; the first is for zero.
 const SHADES: &[u8] = b" .:-=+*#%@";
 
-/// Where the program read and wrote.
+/// Places that the program read and wrote.
 pub(super) fn places(out: &mut Text, figures: &Figures) {
     if figures.places.is_empty() {
         return;
@@ -54,7 +54,7 @@ fn of_device(place: &PlaceFigures) -> String {
     words
 }
 
-/// How requests arrive.
+/// Arrival patterns of requests.
 pub(super) fn arrivals(out: &mut Text, figures: &Figures) {
     if figures.arrivals.is_empty() {
         return;
@@ -93,7 +93,7 @@ pub(super) fn course(out: &mut Text, figures: &Figures) {
     }
 }
 
-/// A number of at most five signs.
+/// A number of at most five characters.
 fn short(value: f64) -> String {
     match value {
         value if value >= 9_999.5e3 => format!("{:.0}M", value / 1e6),
@@ -103,9 +103,9 @@ fn short(value: f64) -> String {
     }
 }
 
-/// One sign per column and row, darker by the logarithm of the count.
+/// One character per column and row, darker with the logarithm of the count.
 fn grid(out: &mut Text, heat: &Heat) {
-    // Neighbours are put together where the screen has fewer columns.
+    // Neighbouring columns are merged if the screen is too narrow.
     let room = out.columns.saturating_sub(17).max(1);
     let together = heat.counts.len().div_ceil(room).max(1);
     let counts: Vec<Vec<u64>> = heat.counts.chunks(together).map(summed).collect();
@@ -126,7 +126,7 @@ fn grid(out: &mut Text, heat: &Heat) {
     out.push_str(&format!("  {:>12} 0{end:>columns$}\n", ""));
 }
 
-/// Several columns as one.
+/// Merges several columns.
 fn summed(columns: &[Vec<u64>]) -> Vec<u64> {
     let rows = columns.first().map_or(0, Vec::len);
     (0..rows).map(|row| columns.iter().map(|column| column[row]).sum()).collect()

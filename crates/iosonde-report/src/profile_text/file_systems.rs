@@ -1,4 +1,4 @@
-//! The table of what file systems do.
+//! The table of work by file systems.
 
 use iosonde_model::record::ProfileRun;
 use iosonde_model::record::profile::{FileSystemRun, FileSystemWork};
@@ -6,10 +6,10 @@ use iosonde_model::units::count;
 
 use super::cells::{Table, time};
 
-/// Whose work it is.
+/// The scope of the table.
 pub(super) const CAPTION: &str = "Work of file systems for all programs";
 
-/// What file systems do between calls and requests, if they did anything.
+/// Work of file systems between calls and requests.
 pub(super) fn table(run: &ProfileRun) -> Table {
     let rows = run.file_systems.iter().map(|each| {
         let timed = |ns: f64| if each.total_ns > 0 { time(ns) } else { "-".into() };

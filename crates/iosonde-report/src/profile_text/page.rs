@@ -1,4 +1,4 @@
-//! The parts of a profile's report that a page shows as lists and tables.
+//! The sections of a profile's report that a page shows as lists and tables.
 
 use crate::report::{self, Block, Picture, Section};
 use iosonde_analysis::profile::Figures;
@@ -6,7 +6,7 @@ use iosonde_model::record::ProfileRun;
 
 use super::{cells, file_systems, source, tables, waits};
 
-/// What the program waits for, what was found, the tables, and these pictures.
+/// Waits of the program, findings, tables, and the given pictures.
 pub fn profile_sections(
     run: &ProfileRun,
     figures: &Figures,
@@ -47,12 +47,12 @@ pub fn profile_sections(
     sections
 }
 
-/// The same table for a page, unless it has no row.
+/// A table as a block for a page, unless it has no rows.
 fn block(table: Option<cells::Table>) -> Vec<Block> {
     captioned("", table)
 }
 
-/// The same under a caption.
+/// The same with a caption.
 fn captioned(caption: &str, table: Option<cells::Table>) -> Vec<Block> {
     let Some(table) = table.filter(|table| !table.is_empty()) else { return Vec::new() };
     vec![Block::Table(report::Table::of_texts(caption, table.columns, table.rows))]

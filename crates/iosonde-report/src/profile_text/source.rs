@@ -1,4 +1,4 @@
-//! How far the figures can be trusted: consistency checks, findings, source, gaps, tool overhead.
+//! Trust in the figures: consistency checks, findings, source, missing data, tool overhead.
 
 use crate::clean::clean;
 use crate::wrap::Text;
@@ -12,7 +12,7 @@ use iosonde_model::units::count;
 
 use super::cells::percent;
 
-/// Said at the top where a consistency check failed.
+/// Warning at the top of the report if a consistency check failed.
 pub(super) fn unbalanced(out: &mut Text, figures: &Figures) {
     if figures.consistency.broken().any(matters) {
         let words = if figures.consistency.valid() {
@@ -37,7 +37,7 @@ fn broken<'a>(out: &mut Text, entries: impl Iterator<Item = &'a Identity>) {
     }
 }
 
-/// What was found, with its evidence.
+/// The findings with their evidence.
 pub(super) fn findings(out: &mut Text, figures: &Figures) {
     if !figures.findings.is_empty() {
         out.push_str("\nFindings:\n");
@@ -45,7 +45,7 @@ pub(super) fn findings(out: &mut Text, figures: &Figures) {
     }
 }
 
-/// Each finding with its code and its strength.
+/// The words of each finding with its code and its strength.
 pub(super) fn found(figures: &Figures) -> Vec<String> {
     let words = |finding: &Finding| {
         format!("{} [{}: {}]", clean(&finding.words), finding.code, finding.strength.word())
@@ -53,7 +53,7 @@ pub(super) fn found(figures: &Figures) -> Vec<String> {
     figures.findings.iter().map(words).collect()
 }
 
-/// Consistency, method, what is missing and how to get it, losses, and what watching cost.
+/// Consistency, method, missing data with the fix, lost records, and the cost of tracing.
 pub(super) fn source(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.push('\n');
     let off = figures.consistency.broken().count();

@@ -1,4 +1,4 @@
-//! Histograms and the summary of the CPU: rows of percentiles.
+//! Percentile rows: the histograms and the CPU summary.
 
 use crate::wrap::Text;
 use iosonde_analysis::profile::{DepthFigures, Figures, OpFigures, Side, Spread};
@@ -9,7 +9,7 @@ use iosonde_model::units::{count, duration};
 use super::cells::{latency_row, maybe_percent, percent, rate, size, spread_row};
 use super::{labelled, no_data, used};
 
-/// What the rows of an operation are called.
+/// Names of the rows of operations.
 const ROWS: [(Op, &str); 5] = [
     (Op::Read, "reads"),
     (Op::Write, "writes"),
@@ -88,7 +88,7 @@ fn latencies(out: &mut Text, side: &Side) {
     }
 }
 
-/// Waiting in the block layer and the device's own time, where both were seen.
+/// Queue time in the block layer and device time, if both were traced.
 fn split(out: &mut Text, op: &OpFigures) {
     if op.queued.count > 0 {
         latency_row(out, "      queue", &op.queued);

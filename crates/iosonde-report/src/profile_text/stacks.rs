@@ -1,4 +1,4 @@
-//! Where requests begin and threads wait: the heaviest stacks.
+//! The heaviest stacks: where requests begin and where threads wait.
 
 use super::cells::percent;
 use crate::clean::clean;
@@ -7,18 +7,18 @@ use iosonde_model::record::ProfileRun;
 use iosonde_model::record::stacks::{ENDED, StackKind, StackRun};
 use iosonde_model::units::{bytes, count, duration};
 
-/// Stacks of each kind that are listed.
+/// Most stacks listed of each kind.
 const ROWS: usize = 3;
-/// Functions of each side of a stack that are named.
+/// Most functions named of each side of a stack.
 const FUNCTIONS: usize = 3;
-/// How every stack of the kernel ends: with these, and what is called from there.
+/// Innermost functions common to all kernel stacks, with those that they call; they are left out.
 const ENDS: [&str; 6] =
     ["__schedule", "schedule", "io_schedule", "blk_", "__submit_bio", "submit_bio"];
-/// Share of the stacks with one function only from which the program is taken to have no frame
+/// Share of stacks with a single function from which the program is assumed to have no frame
 /// pointers.
 const MANY: f64 = 0.5;
 
-/// The heaviest stacks of each kind by their innermost functions, and how far they go.
+/// The heaviest stacks of each kind by their innermost functions, and a note on short stacks.
 pub(super) fn stacks(out: &mut Text, run: &ProfileRun) {
     if run.stacks.is_empty() {
         return;
@@ -54,7 +54,7 @@ pub(super) fn stacks(out: &mut Text, run: &ProfileRun) {
     }
 }
 
-/// `app: main < run < write | submit_bio < ext4_write`: the innermost functions of each side.
+/// The innermost functions of each side: `app: main < run < write | submit_bio < ext4_write`.
 fn named(stack: &StackRun) -> String {
     let innermost = |frames: &[String]| {
         let frames = frames.iter().rev();
@@ -69,8 +69,8 @@ fn named(stack: &StackRun) -> String {
     }
 }
 
-/// The share of stacks of programs, by how often they were seen, that have one function; without
-/// those whose functions could not be read.
+/// Share of user stacks with only one function, weighted by their counts; stacks whose functions
+/// could not be read are not counted.
 fn without_frames(stacks: &[StackRun]) -> Option<f64> {
     let of = |is_meant: fn(&StackRun) -> bool| -> u64 {
         stacks.iter().filter(|stack| is_meant(stack)).map(|stack| stack.count).sum()

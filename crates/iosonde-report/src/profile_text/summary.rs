@@ -132,7 +132,7 @@ fn shape(out: &mut Text, figures: &Figures, side: &Side) {
     }
 }
 
-/// What stands in the place of requests.
+/// Lines in place of those of requests, if requests were not traced.
 fn unseen(out: &mut Text, figures: &Figures) {
     let reason = no_data(figures.unseen.as_deref());
     match &figures.calls {
@@ -157,7 +157,7 @@ fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
         labelled(out, "fsync calls:", &no_data(reason.or(figures.unseen.as_deref())));
         return;
     };
-    // The seed's three always, the others where there are any.
+    // The first three kinds are always listed, others only if they occurred.
     let formatted = syncs.kinds.iter().enumerate().filter(|(at, kind)| *at < 3 || kind.calls > 0);
     let kinds: Vec<String> = formatted
         .map(|(_, kind)| format!("{}={}", kind.word, count::thousands(kind.calls)))
@@ -201,13 +201,13 @@ fn opens(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     labelled(out, "O_DIRECT:", &words);
 }
 
-/// Whether an entry is a file or a device that a program opens: not metadata, unknown files, or the
-/// sum of further ones.
+/// Whether an entry is a file or device opened by a program, not metadata, an unknown file, or the
+/// sum of further files.
 fn is_named(file: &FileRun) -> bool {
     file.inode != 0 || (file.path.starts_with('/') && !file.path.ends_with(" metadata"))
 }
 
-/// The kernel's own counters: all there is without tracepoints.
+/// The kernel's counters, the only source without tracepoints.
 fn counters(out: &mut Text, figures: &Figures) {
     for device in &figures.devices {
         let Some(counters) = device.counters else { continue };
@@ -230,7 +230,7 @@ fn counters(out: &mut Text, figures: &Figures) {
     }
 }
 
-/// Hits of read calls in the page cache, where requests are traced.
+/// Page cache hits of read calls, if requests are traced.
 fn page_cache(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let Some(cache) = figures.page_cache else {
         if let Some(missing) = missing(run, "page cache") {
