@@ -1,6 +1,5 @@
-//! Many results as rows for a query engine: one per result, per figure, per interval and per
-//! finding. Each row says by itself which host, device and load it is of, so that no question needs
-//! a join.
+//! Many results as rows for a query engine: one per result, figure, interval and finding. Each row
+//! contains host, device and load, so that queries need no join.
 
 #[cfg(feature = "parquet")]
 mod parquet;
@@ -23,10 +22,10 @@ use iosonde_model::record::store::timestamp;
 use iosonde_model::record::{HostFacts, Manifest, Run};
 use iosonde_stats::quantile::Quantile;
 
-/// Version of the tables: what a column means changes only with it.
+/// Version of the tables; the meaning of a column changes only with it.
 pub const FLEET_SCHEMA: &str = "iosonde.fleet/1";
 
-/// What the values of a column are. Any of them may be missing.
+/// Type of the values of a column, any of which may be missing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// UTF-8.
@@ -35,23 +34,22 @@ pub enum Kind {
     Integer,
     /// Any other number.
     Number,
-    /// A moment, kept as ns since 1970.
+    /// A time, stored as ns since 1970.
     Time,
 }
 
 /// One of the tables.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
-    /// Name of the table and of its file.
     pub name: &'static str,
-    /// Its own columns, behind those of [`IDENTITY`].
+    /// Its own columns, after those of [`IDENTITY`].
     own: &'static [Columns],
 }
 
-/// Columns that stand beside each other and hold values of one kind.
+/// Adjacent columns with values of one type.
 type Columns = (Kind, &'static [&'static str]);
 
-/// The columns with which each row of each table begins.
+/// The first columns of each row in all tables.
 const IDENTITY: [Columns; 3] = [
     (Kind::Text, &["result"]),
     (Kind::Time, &["started"]),
@@ -104,32 +102,30 @@ impl Form {
     }
 }
 
-/// Width of the intervals, ns.
+/// Length of the intervals, ns.
 const WIDTH_NS: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub struct FleetResult<'a> {
     pub folder: &'a str,
-    /// Name of the host, as far as it is known.
+    /// Name of the host, if known.
     pub host: Option<&'a str>,
-    /// Its manifest; without it, the folder is unfinished.
+    /// The manifest of the folder; without it, the folder is unfinished.
     pub manifest: Option<&'a Manifest>,
-    /// The host, if the folder describes it.
+    /// Facts about the host, if the folder contains them.
     pub machine: Option<&'a HostFacts>,
     /// The runs; at least one.
     pub runs: &'a [FleetRun],
-    /// The verdict over all of them.
+    /// The verdict over all runs.
     pub verdict: &'a Verdict,
 }
 
 /// A run of a result.
 #[derive(Clone, Debug)]
 pub struct FleetRun {
-    /// The record.
     pub run: Run,
-    /// Which cell of an experiment it is of; empty elsewhere.
+    /// Its cell, if it is of an experiment; otherwise empty.
     pub cell: String,
-    /// What was derived from it.
     pub assessment: Assessment,
 }
 
@@ -164,7 +160,7 @@ fn identity(result: FleetResult<'_>) -> Vec<Datum> {
     ]
 }
 
-/// What is said once about a result.
+/// The cells of a result's row in the table `results`.
 fn facts(result: FleetResult<'_>) -> Vec<Datum> {
     let target = result.runs.first().map(|each| &each.run.target);
     let of_target = |pick: fn(&TargetFacts) -> Option<&str>| text(target.and_then(pick));
@@ -191,7 +187,7 @@ fn facts(result: FleetResult<'_>) -> Vec<Datum> {
     ]
 }
 
-/// A row for each figure. What failed its consistency checks has none.
+/// One row per figure; none for a run whose consistency checks failed.
 fn metrics(of: &FleetRun) -> Vec<Vec<Datum>> {
     let figures = &of.assessment.figures;
     if !of.assessment.consistency.valid() {
@@ -269,7 +265,7 @@ fn of_direction(figures: &DirectionFigures) -> Vec<Metric> {
     metrics
 }
 
-/// `latency_p99_9_ns`.
+/// A percentile, named like `latency_p99_9_ns`.
 fn percentile(quantile: &Quantile) -> Metric {
     let percent = format!("{:.4}", quantile.q * 100.0);
     let percent = percent.trim_end_matches('0').trim_end_matches('.').replace('.', "_");
@@ -281,7 +277,7 @@ fn percentile(quantile: &Quantile) -> Metric {
     }
 }
 
-/// A row for each second and direction.
+/// One row per second and direction.
 fn intervals(of: &FleetRun) -> Vec<Vec<Datum>> {
     let row = |each: series::Row<'_>| {
         let mut row = place(of);
@@ -306,7 +302,7 @@ fn findings(of: &FleetRun) -> Vec<Vec<Datum>> {
     of.assessment.findings.iter().map(row).collect()
 }
 
-/// Which run of the result, and under which load.
+/// Name and load of the run.
 fn place(of: &FleetRun) -> Vec<Datum> {
     let plan = &of.run.plan;
     let cell = if of.cell.is_empty() { String::new() } else { format!(" ({})", of.cell) };
@@ -318,13 +314,13 @@ fn text(text: Option<&str>) -> Datum {
     text.filter(|text| !text.is_empty()).map_or(Datum::Missing, Datum::from)
 }
 
-/// The name of a variant, as JSON has it.
+/// Name of a variant in JSON.
 fn word(variant: &impl Serialize) -> String {
     let value = serde_json::to_value(variant).unwrap_or_default();
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// A row of a table as one JSON line, with the name of the table, without what is missing.
+/// A row as one JSON line with the name of its table; missing values are omitted.
 pub fn line(form: Form, row: &[Datum]) -> String {
     let mut object = Map::new();
     object.insert("table".into(), form.name.into());
@@ -341,12 +337,12 @@ pub fn line(form: Form, row: &[Datum]) -> String {
     json_line(FLEET_SCHEMA, &Value::Object(object))
 }
 
-/// Whether a file that begins so is a table of results.
+/// Whether a file with this beginning is a table of results.
 pub fn is_table(start: &str) -> bool {
     start.starts_with("{\"schema\":\"iosonde.fleet/") || start.starts_with("PAR1")
 }
 
-/// A table that is being written.
+/// A table file under construction.
 #[derive(Debug)]
 pub enum TableFile {
     /// JSON lines.
@@ -364,13 +360,13 @@ impl TableFile {
     /// A Parquet file.
     ///
     /// # Errors
-    /// If its head cannot be written.
+    /// If the header cannot be written.
     #[cfg(feature = "parquet")]
     pub fn parquet(form: Form, file: File) -> io::Result<TableFile> {
         parquet::Columns::new(form, file).map(|columns| TableFile::Parquet(Box::new(columns)))
     }
 
-    /// Adds rows, with one cell for each column of the table.
+    /// Appends rows with one cell per column.
     ///
     /// # Errors
     /// If they cannot be written.
@@ -384,7 +380,7 @@ impl TableFile {
         }
     }
 
-    /// Writes what is left, and makes it last.
+    /// Writes buffered rows, and syncs the file.
     ///
     /// # Errors
     /// If it cannot be written.

@@ -1,12 +1,12 @@
-//! What the tests of the report share: golden files (`IOSONDE_BLESS=1 cargo test` writes them
-//! anew), and schemas that let nothing pass unlisted.
+//! Functions shared by the report's tests: golden files (`IOSONDE_BLESS=1 cargo test` rewrites
+//! them), and schemas that reject unlisted fields.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// Asserts that a text equals the file of this name under `golden/report`.
+/// Asserts that a text equals the file `name` under `golden/report`.
 #[track_caller]
 pub(crate) fn assert_golden(name: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden/report").join(name);
@@ -17,11 +17,11 @@ pub(crate) fn assert_golden(name: &str, text: &str) {
     assert!(text == expected, "{name} differs; now it is:\n{text}\nit was:\n{expected}");
 }
 
-/// Widths of screens for which texts are kept.
+/// Screen widths with golden texts.
 pub(crate) const SCREENS: [usize; 4] = [60, 80, 120, 200];
 
 /// Asserts for each screen that the answer is the first three lines of a text, that no line is
-/// wider than the screen, and that the text equals the file that is kept.
+/// wider than the screen, and that the text equals its golden file.
 #[track_caller]
 pub(crate) fn assert_screens(name: &str, text: impl Fn(usize) -> String) {
     for screen in SCREENS {
@@ -37,7 +37,7 @@ pub(crate) fn assert_screens(name: &str, text: impl Fn(usize) -> String) {
     }
 }
 
-/// The schema with every object of which it lists the fields closed to others.
+/// The schema with `additionalProperties` false in every object that lists its fields.
 pub(crate) fn closed(schema: &str) -> Value {
     fn close(schema: &mut Value) {
         match schema {

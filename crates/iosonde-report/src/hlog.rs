@@ -1,5 +1,5 @@
-//! The interval series as an HdrHistogram log: one compressed histogram of ns per interval and
-//! direction, tagged with the direction, for the tools around HdrHistogram.
+//! The interval series as an HdrHistogram log, for the tools of HdrHistogram: one compressed
+//! histogram of ns per interval and direction, tagged with the direction.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,18 +11,18 @@ use iosonde_analysis::intervals::{self, DIRECTIONS};
 use iosonde_model::record::run::Run;
 use iosonde_stats::Histogram;
 
-/// What the log begins with.
+/// First line of the log.
 pub const OPENING: &str = "#[Histogram log format version 1.3]";
 
-/// Digits kept by the log's histograms: finer than our own buckets, so that nothing is lost.
+/// Significant digits of the log's histograms: finer than our own buckets, so nothing is lost.
 const DIGITS: u8 = 3;
-/// The maximum of a line is for people, in ms, as other writers have it.
+/// Unit of the maximum in a line: ms, as written by other programs.
 const NS_PER_MS: f64 = 1e6;
 
-/// The log of some runs, or why there is none.
+/// The log of some runs.
 ///
 /// # Errors
-/// The library's own words, where it cannot encode a histogram.
+/// The library's message if it cannot encode a histogram.
 pub fn hlog(runs: &[&Run], width_ns: u64) -> Result<String, String> {
     let started_ns = runs.first().map_or(0, |run| run.started_unix_ns);
     let started = SystemTime::UNIX_EPOCH + Duration::from_nanos(started_ns);
@@ -42,7 +42,7 @@ pub fn hlog(runs: &[&Run], width_ns: u64) -> Result<String, String> {
         for (start_ns, length_ns, word, latency) in lines(run, width_ns) {
             let tag =
                 if runs.len() > 1 { format!("{}/{word}", run.plan.name) } else { word.into() };
-            // A tag ends at a comma, and a line at its end.
+            // A comma would end the tag, and a line break the line.
             let tag = clean(&tag).replace([',', ' ', '\n', '\r'], "_");
             log.write_histogram(
                 &converted(&latency).map_err(|error| error.to_string())?,
@@ -56,8 +56,8 @@ pub fn hlog(runs: &[&Run], width_ns: u64) -> Result<String, String> {
     String::from_utf8(text).map_err(|error| error.to_string())
 }
 
-/// Start, length, direction and latencies, in the order of time; intervals in which nothing was
-/// measured have none.
+/// Start, length, direction and latencies in the order of time; intervals without operations are
+/// left out.
 fn lines(run: &Run, width_ns: u64) -> Vec<(u64, u64, &'static str, Histogram)> {
     let jobs = intervals::all_jobs(run);
     let width_ns = intervals::common_width_ns(&jobs, width_ns);
@@ -73,8 +73,8 @@ fn lines(run: &Run, width_ns: u64) -> Vec<(u64, u64, &'static str, Histogram)> {
     lines
 }
 
-/// The same counts, each bucket at its middle. The largest value stands where it was seen, for
-/// tools show it; what is beyond our buckets stands there too.
+/// The same counts, each bucket at its midpoint. The maximum is exact, since tools show it; values
+/// beyond our buckets are counted there too.
 fn converted(
     latency: &Histogram,
 ) -> Result<hdrhistogram::Histogram<u64>, hdrhistogram::CreationError> {
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use iosonde_fixtures::{Load, run_of};
 
-    /// Tag, start in ns, length in ns and histogram of each line, by the library's own reader.
+    /// Tag, start (ns), length (ns) and histogram of each line, read by the library.
     fn read(text: &str) -> Vec<(String, u128, u128, hdrhistogram::Histogram<u64>)> {
         use base64::Engine as _;
         IntervalLogIterator::new(text.as_bytes())

@@ -1,5 +1,4 @@
-//! One command on many hosts, as a report: totals, a row for each host, who is slow, and who is
-//! missing.
+//! The report of one command on many hosts: totals, a row per host, slow hosts, missing hosts.
 
 use iosonde_analysis::figures::{DirectionFigures, LatencyFigures};
 use iosonde_analysis::hosts::{Common, HostFigures, HostsCell, HostsFigures, ServerShare};
@@ -17,23 +16,21 @@ use super::{Answer, hosts_answer};
 /// Name and version of the JSON document.
 pub const HOSTS_RESULT_SCHEMA: &str = "iosonde.hosts-result/1";
 
-/// What a report of hosts is made of.
+/// Data for a report of many hosts.
 #[derive(Clone, Copy, Debug)]
 pub struct HostsResult<'a> {
-    /// What was observed of the hosts.
     pub record: &'a HostsRun,
-    /// Each load, in order.
+    /// Figures of each load, in order.
     pub loads: &'a [HostsFigures],
-    /// The same with the repeats of each put together.
+    /// The same with the repeats of a load combined.
     pub cells: &'a [HostsCell],
-    /// What the command said of itself, if it is known.
+    /// The manifest of the command, if known.
     pub manifest: Option<&'a Manifest>,
-    /// Exit code that the result asks for.
     pub exit_code: u8,
 }
 
 impl HostsResult<'_> {
-    /// Whether every host did everything.
+    /// Whether every host completed every load.
     pub(crate) fn is_complete(&self) -> bool {
         let all_there = self.loads.iter().all(|load| load.hosts.len() == self.record.hosts.len());
         all_there && self.record.hosts.iter().all(|host| host.end.is_done())
@@ -44,7 +41,6 @@ impl HostsResult<'_> {
     }
 }
 
-/// The report of one command on many hosts.
 pub fn hosts_report(result: HostsResult<'_>) -> Report {
     let record = result.record;
     let answer = hosts_answer(result);
@@ -132,7 +128,7 @@ fn warnings(result: HostsResult<'_>) -> Vec<Warning> {
     warnings
 }
 
-/// Of a load; of a cell with its stage and the number of the run.
+/// Heading of a load; in an experiment, with the stage of the cell and the number of the run.
 fn heading(result: HostsResult<'_>, at: usize) -> String {
     let load = &result.loads[at];
     if result.record.verb != "experiment" {
@@ -143,7 +139,7 @@ fn heading(result: HostsResult<'_>, at: usize) -> String {
     format!("{}: {}, run {number}", load.name, load.title)
 }
 
-/// A row for each load, of all hosts and all its runs.
+/// One row per load, over all hosts and all runs of the load.
 fn table_of_cells(cells: &[HostsCell]) -> Table {
     let rows = cells.iter().map(|cell| {
         let rate = |spread: &Option<iosonde_analysis::experiment::Spread>, per: f64| {
@@ -207,7 +203,7 @@ fn together(common: &Common) -> String {
     )
 }
 
-/// What the disks of a shared server did, beside what the hosts did.
+/// Bytes of the disks of a shared server compared with those of the hosts.
 fn server_words(server: &ServerShare) -> String {
     let beside = |verb: &str, of_server: u64, of_hosts: u64| {
         if of_hosts == 0 {
@@ -301,7 +297,6 @@ fn data(result: HostsResult<'_>) -> DataSet {
     DataSet::new("hosts", COLUMNS.map(|(name, _)| name), result.rows().map(row))
 }
 
-/// The JSON document.
 pub fn hosts_json(result: HostsResult<'_>) -> Value {
     json!({
         "schema": HOSTS_RESULT_SCHEMA,

@@ -1,9 +1,8 @@
-//! A report as one HTML file that needs nothing else: no network, no font, no library.
+//! A report as one self-contained HTML file: no network access, fonts or libraries.
 //!
-//! The page allows itself one style sheet and one script, each by the hash of its text, and nothing
-//! else at all, so that a hostile name of a device could do nothing even if it escaped its place.
-//! Without the script it still says everything; with it, figures have values under the pointer and
-//! can be enlarged, tables can be sorted, and the data can be saved.
+//! The page allows only its own style sheet and script, each by the hash of its text. A hostile
+//! device name can therefore do nothing, even if its escaping failed. The page is complete without
+//! the script, which adds tooltips, enlarged figures, sorting of tables, and saving of data.
 
 mod blocks;
 mod escape;
@@ -21,7 +20,7 @@ use super::wording;
 use crate::chart::ChartError;
 use iosonde_model::units::count::thousands;
 
-/// More warnings than these are shown on demand, unless they are severe.
+/// If there are more warnings than this, those that are not severe are folded.
 const FOLDED: usize = 4;
 
 const STYLE: &str = include_str!("html/page.css");
@@ -50,7 +49,7 @@ pub fn html(report: &Report) -> Result<String, ChartError> {
     ))
 }
 
-/// Nothing may be loaded; our own style and script may be used, for their text is known.
+/// The content security policy: nothing may be loaded; our style and script are allowed by hash.
 fn policy() -> String {
     let hash = |text: &str| format!("'sha256-{}'", STANDARD.encode(Sha256::digest(text)));
     format!(
@@ -79,7 +78,7 @@ fn body(report: &Report) -> Result<String, ChartError> {
             .map(|element| block(element, &section.heading, &mut numbers))
             .collect();
         let (name, heading) = (identifier(&section.name), text(&section.heading));
-        // Of many runs each is shown on demand: the overview and the table come first.
+        // If there are many runs, each is folded: the overview and the table come first.
         let blocks = match !overview.is_empty() && section.name.starts_with("run-") {
             true => {
                 format!("<details>\n<summary>Show {heading}</summary>\n{}</details>\n", blocks?)
@@ -122,7 +121,7 @@ fn answer(report: &Report) -> String {
     section(("answer".into(), "Answer".into(), content))
 }
 
-/// The severe warnings in a box of their own, which nobody can miss, or the others.
+/// The severe warnings in a prominent box, or the others.
 fn warnings(report: &Report, severe: bool) -> String {
     let item = |warning: &Warning| {
         let grounds = text(&wording::grounds(&warning.code, &warning.strength));
@@ -188,7 +187,7 @@ fn environment(facts: &[(String, String)]) -> String {
     }
 }
 
-/// What the page holds for other programs; the script puts buttons to it.
+/// The list of data sets in the page; the script adds buttons.
 fn data(sets: &[DataSet]) -> String {
     let item = |set: &DataSet| {
         let columns: Vec<String> =
@@ -218,7 +217,7 @@ mod tests {
     const HOSTILE: &str =
         "\"'><script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}</title></style>&{}";
 
-    /// The sample with a hostile name wherever one can stand.
+    /// The sample report with a hostile name in every possible place.
     fn hostile() -> Report {
         let mut report = sample::report();
         let name = HOSTILE.to_owned();
@@ -265,7 +264,7 @@ mod tests {
         report
     }
 
-    /// How often each tag is opened, and every name of an attribute that runs a script.
+    /// Number of occurrences of each tag, and of each attribute that can run a script.
     fn tags(page: &str) -> std::collections::BTreeMap<String, usize> {
         let mut found = std::collections::BTreeMap::new();
         let mut script = false;
@@ -290,7 +289,7 @@ mod tests {
         assert_eq!(page.matches("<script>").count(), 1);
         assert_eq!(page.matches("</script>").count(), 2);
         let (mut before, mut after) = (tags(&plain), tags(&page));
-        // What may differ: a first cell that has more to say now, and lines of a long title.
+        // These may differ: the first cells with remarks, and the lines of long titles.
         for name in ["span", "text", "p", "li", "b", "rect", "path"] {
             before.remove(name);
             after.remove(name);

@@ -1,7 +1,7 @@
-//! One JSON document per command, for `run` and for `check`.
+//! One JSON document per command, for `run` and `check`.
 //!
-//! Integers are bytes and nanoseconds, with the unit in the name. A percentile that has not earned
-//! its place is `null`, with the reason beside it.
+//! Integers are bytes and nanoseconds, with the unit in the name. A percentile without enough
+//! samples is `null`, with the reason beside it.
 
 use std::collections::BTreeMap;
 
@@ -21,62 +21,60 @@ use iosonde_model::record::{ControlledRun, HostFacts, LayersRun, PrecisionRun, T
 /// Name and version of the document; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.result/2";
 
-/// Everything a document may hold. What its head has, and what only fio's formats use, is skipped.
+/// Contents of a document. Header fields and data for fio's formats only are skipped.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Document<'a> {
     /// The verb: `check`, `run`.
     #[serde(skip)]
     pub verb: &'a str,
-    /// Whether everything that was asked for was done.
+    /// Whether all that was requested was done.
     pub complete: bool,
     /// Exit code of the process.
     #[serde(skip)]
     pub exit_code: u8,
-    /// The runs with what was derived from them.
+    /// The runs with their assessments.
     #[serde(serialize_with = "cells")]
     pub cells: &'a [(&'a Run, &'a Assessment)],
-    /// The verdict, once there is one.
+    /// The verdict, if already known.
     pub verdict: Option<&'a Verdict>,
     /// Declared expectations.
     pub expectations: &'a [Judged],
-    /// What another program measured of the same loads.
+    /// Measurements of the same loads by another program.
     #[serde(serialize_with = "cross_checks", skip_serializing_if = "<[_]>::is_empty")]
     pub cross_checks: &'a [CrossCheck],
-    /// The machine.
     pub host: Option<&'a HostFacts>,
     pub target: Option<&'a TargetFacts>,
-    /// Why the command ended without an answer.
+    /// The error that ended the command without a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure<'a>>,
-    /// What the options of fio's job files and command lines were.
+    /// Options of fio's job files and command lines.
     #[serde(skip)]
     pub written: Option<&'a WrittenOptions>,
 }
 
-/// Options of fio's language with their values, as they were written.
+/// fio options with their values, as written.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenOptions {
-    /// Those of all jobs: in `[global]`, or before the first job of a command line.
+    /// Options of all jobs: from `[global]`, or before the first job of a command line.
     pub global: BTreeMap<String, String>,
-    /// Each job itself, by the names of its run and of its role.
+    /// Options of each job, by the names of its run and its role.
     pub jobs: BTreeMap<(String, String), WrittenJob>,
 }
 
-/// A job as it was written.
+/// A job as written in a job file or on a command line.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenJob {
-    /// Its name, which its copies share.
+    /// Name of the job, shared by its copies.
     pub name: String,
-    /// Whether fio's formats report it with the job before it in its group (`group_reporting`).
+    /// Whether it is reported together with the job before it in its group (`group_reporting`).
     pub grouped: bool,
-    /// Its own options.
     pub options: BTreeMap<String, String>,
 }
 
-/// Why a command ended without an answer.
+/// The error that ended a command without a result.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Failure<'a> {
-    /// A stable word for programs (`usage`, `refused`, `environment`).
+    /// A stable word for programs: `usage`, `refused`, `environment`.
     pub kind: &'a str,
     /// What was found and what was expected.
     pub message: &'a str,
@@ -84,7 +82,7 @@ pub struct Failure<'a> {
     pub hint: Option<&'a str>,
 }
 
-/// The document as a value. That of a single `run` has its headline at the top too.
+/// The document as a JSON value. For a single `run` it has the headline at the top level too.
 pub fn json(document: &Document<'_>) -> Value {
     #[derive(Serialize)]
     struct Fields<'a> {
@@ -100,7 +98,7 @@ pub fn json(document: &Document<'_>) -> Value {
     envelope(SCHEMA, document.verb, document.exit_code, Fields { document, summary })
 }
 
-/// A document of a command: what each of them begins with, and its own fields.
+/// A document of a command: the fields common to all documents, and its own.
 pub(crate) fn envelope(schema: &str, verb: &str, exit_code: u8, fields: impl Serialize) -> Value {
     #[derive(Serialize)]
     struct Envelope<'a, Fields> {
@@ -115,15 +113,15 @@ pub(crate) fn envelope(schema: &str, verb: &str, exit_code: u8, fields: impl Ser
     json!(Envelope { schema, program, verb, exit_code, fields })
 }
 
-/// A document as text that is safe on a terminal: what JSON leaves unescaped of control and
-/// bidirectional characters is escaped too. Its schema stands first, so that the beginning says
-/// what it is. Ends with a newline.
+/// A document as text that is safe on a terminal: control and bidirectional characters that JSON
+/// leaves unescaped are escaped too. The schema comes first, so that the beginning identifies the
+/// document. Ends with a newline.
 pub fn json_text(value: &Value) -> String {
     let text = value.as_object().map(|fields| serde_json::to_string_pretty(&SchemaFirst(fields)));
     harmless(&text.and_then(Result::ok).unwrap_or_else(|| format!("{value:#}")))
 }
 
-/// The fields of a document, its schema before the others.
+/// The fields of a document with the schema first.
 struct SchemaFirst<'a>(&'a Map<String, Value>);
 
 impl Serialize for SchemaFirst<'_> {
@@ -134,7 +132,7 @@ impl Serialize for SchemaFirst<'_> {
     }
 }
 
-/// A record of a line format: its schema first, so that a line says what it is.
+/// A record of a line format; the schema comes first, so that each line identifies itself.
 pub fn json_line(schema: &str, fields: &Value) -> String {
     let text = fields.to_string();
     let rest = text.strip_prefix('{').unwrap_or_default();
@@ -143,13 +141,13 @@ pub fn json_line(schema: &str, fields: &Value) -> String {
 
 /// JSON that is safe on a terminal, and a newline.
 fn harmless(json: &str) -> String {
-    // The line feeds between the fields are ours; those in strings are escaped by now.
+    // The line feeds between fields are ours; those in strings are already escaped.
     let risky =
         |character: char| is_invisible(character) || (character.is_control() && character != '\n');
     escaped(json, risky) + "\n"
 }
 
-/// JSON whose risky characters are written as their numbers.
+/// Replaces risky characters in JSON by `\u` escapes.
 pub(crate) fn escaped(json: &str, is_risky: impl Fn(char) -> bool) -> String {
     let mut out = String::new();
     for character in json.chars() {
@@ -165,7 +163,7 @@ pub(crate) fn escaped(json: &str, is_risky: impl Fn(char) -> bool) -> String {
     out
 }
 
-/// A run with what was derived from it.
+/// A run with its assessment.
 #[derive(Serialize)]
 struct Cell<'a> {
     name: &'a str,
@@ -217,7 +215,7 @@ fn status(run: &Run, facts: &Assessment) -> &'static str {
     }
 }
 
-/// Errors of all jobs by name.
+/// Number of errors of all jobs, by errno name.
 fn errors(run: &Run) -> BTreeMap<&str, u64> {
     let mut sum = BTreeMap::new();
     for (name, times) in run.jobs.iter().flat_map(|job| &job.errors) {
@@ -226,7 +224,7 @@ fn errors(run: &Run) -> BTreeMap<&str, u64> {
     sum
 }
 
-/// The headline of a run, all jobs together.
+/// Headline figures of a run over all jobs.
 #[derive(Serialize)]
 struct Summary<'a> {
     read: &'a DirectionFigures,
@@ -236,7 +234,7 @@ struct Summary<'a> {
     total: &'a DirectionFigures,
 }
 
-/// `None` where a consistency check failed.
+/// `None` if a consistency check failed.
 fn summary(facts: &Assessment) -> Option<Summary<'_>> {
     let GroupFigures { read, write, trim, sync, total, .. } = &facts.figures.all;
     facts.consistency.valid().then_some(Summary { read, write, trim, sync, total })
@@ -262,7 +260,7 @@ mod tests {
     #[test]
     fn a_run_document_stands_as_kept() {
         let mut run = run_of(&[Load { noise: 0.0, iops: 100.0, ..Load::default() }]);
-        // Plans grow with the program; the golden file is about the rest.
+        // Plans grow with the program; the golden file covers the rest.
         run.plan.jobs.truncate(1);
         let facts = assess(&run, None);
         let judged = verdict(std::slice::from_ref(&facts));
@@ -289,7 +287,7 @@ mod tests {
         let value = json(&Document { verb: "run", cells: &[(&run, &facts)], ..Default::default() });
         assert_eq!(value["summary"], Value::Null);
         assert_eq!(value["cells"][0]["status"], "invalid");
-        // A run that failed as well has none either.
+        // Nor has a run that failed.
         run.outcome = Outcome::Failed { error: "read EIO".into() };
         let facts = assess(&run, None);
         let value = json(&Document { verb: "run", cells: &[(&run, &facts)], ..Default::default() });

@@ -1,4 +1,4 @@
-//! The fsync ladder as text and as a document.
+//! The fsync ladder as text and as JSON.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -17,17 +17,17 @@ use iosonde_model::units::{bytes, count, duration};
 /// Name and version of the document.
 pub const FSYNC_SCHEMA: &str = "iosonde.fsync/1";
 
-/// Where text is broken.
+/// Most columns of the text.
 pub(super) const COLUMNS: usize = 96;
 
-/// What is no test, though it looks like one.
+/// Procedures that are often mistaken for a test of durability.
 pub const NO_TEST: [&str; 3] = [
     "kill -9 of a program: the page cache survives it",
     "a reboot without loss of power: the device's cache survives it",
     "the power-off of a virtual machine, where the hypervisor caches",
 ];
 
-/// What is about to be done, before it is.
+/// Description of the test, printed before it starts.
 pub fn ladder_header(run: &LadderPlan) -> String {
     let way = if run.direct {
         "bypassing the page cache (O_DIRECT)"
@@ -44,7 +44,7 @@ pub fn ladder_header(run: &LadderPlan) -> String {
     )
 }
 
-/// Answer, heading, levels, rungs, notes; for a screen of so many columns.
+/// Answer, heading, levels, rungs and notes, for a screen of `screen` columns.
 pub fn ladder_text(run: &LadderRun, evaluated: &Ladder, screen: usize) -> String {
     let mut out = Text::new(screen, COLUMNS);
     out.push_str(&Answer::of_ladder(run, evaluated).text(out.columns));
@@ -105,14 +105,14 @@ fn table(out: &mut Text, run: &LadderRun, evaluated: &Ladder) {
     }
 }
 
-/// `call`, the figures of its latency, and a column for each layer.
+/// Columns: `call`, the figures of its latency, and one for each layer.
 fn columns(run: &LadderRun) -> Vec<Column> {
     let own = Column::all(&["call"], &["written", "calls", "min", "median", "max"]);
     let layers = run.layers.iter().map(|layer| Column::numbers(clean(&layer.name)));
     own.into_iter().chain(layers).collect()
 }
 
-/// The same as sections of a page: what each test says, and the calls.
+/// The same as sections of a page: the result of each test, and the calls.
 pub fn ladder_sections(run: &LadderRun, evaluated: &Ladder) -> Vec<Section> {
     let section = |name: &str, heading: &str, columns: Vec<Column>, rows: Vec<Vec<String>>| {
         Section::new(name, heading, vec![Block::Table(Table::of_texts("", columns, rows))])
@@ -149,7 +149,6 @@ fn row(level: &Level) -> Vec<String> {
         .collect()
 }
 
-/// The document.
 pub fn ladder_json(run: &LadderRun, evaluated: &Ladder, exit_code: u8) -> Value {
     #[derive(Serialize)]
     struct Document<'a> {

@@ -1,14 +1,14 @@
-//! All latencies over time as a heat map, of a run as of a profile.
+//! A heat map of all latencies over time, for runs and profiles.
 
 use std::collections::BTreeMap;
 
 use crate::chart::{Axis, Cell, ChartError, Figure, HeatMap, Kind, Marks, Panel, Quantity, Scale};
 use iosonde_model::units::{count, duration};
 
-/// Columns of a map at most.
+/// Most columns of a map.
 const COLUMNS: usize = 120;
 const ROWS_PER_DECADE: f64 = 10.0;
-/// With fewer cells a map is drawn low.
+/// A map with fewer cells than this is drawn with less height.
 const SPARSE: usize = 40;
 
 /// The requests of an interval.
@@ -19,11 +19,11 @@ pub(crate) struct Column {
     pub(crate) latencies: Vec<(u64, u64)>,
 }
 
-/// Latency and time, dark where there were many requests: a panel for each operation that has any.
-/// `time` says since when it counts.
+/// Latency over time, darker where there are more requests: a panel for each operation with
+/// requests. `time` is the title of the time axis.
 ///
 /// # Errors
-/// If there are no requests, or the values fit no scale.
+/// If there are no requests, or no scale can hold the values.
 pub(crate) fn figure<'a>(
     title: &str,
     subtitle: String,
@@ -63,7 +63,7 @@ pub(crate) fn figure<'a>(
     Ok(Figure { notes: vec![note], ..figure })
 }
 
-/// Requests by time and latency, in as many columns as can be distinguished.
+/// Request counts by time and latency, in at most `COLUMNS` columns.
 fn cells(columns: &[Column]) -> Vec<Cell> {
     let merged = columns.len().div_ceil(COLUMNS).max(1);
     let mut cells = Vec::new();

@@ -1,4 +1,4 @@
-//! Where the time of the I/O calls went, in a table of medians.
+//! A table of the time that I/O calls spend in each layer.
 
 use iosonde_model::record::layers::Layer;
 use iosonde_model::record::run::Run;
@@ -6,9 +6,9 @@ use iosonde_model::units::{count, duration};
 use iosonde_stats::Histogram;
 use iosonde_stats::quantile::Quantile;
 
-/// One line per layer: name, median, mean, 99th percentile, what lies in it. Medians do not add up
-/// to the median of the whole, which stands last; the means tell where a few long waits are. A
-/// closed loop has no queue of its own. Empty for a run that was not watched.
+/// One line per layer: name, median, mean, 99th percentile, contents. Medians do not add up to the
+/// median of the whole, which is last; means show where a few long waits are. A closed loop has no
+/// queue of its own. Empty for a run that was not traced.
 pub(crate) fn layers_text(run: &Run) -> String {
     let Some(layers) = &run.layers else { return String::new() };
     let mut text = format!(
@@ -54,7 +54,7 @@ fn words(layer: Layer) -> (&'static str, &'static str) {
     }
 }
 
-/// The lag of an open loop; a closed one has no queue of its own.
+/// Lag of an open loop; a closed loop has none.
 fn lag(run: &Run) -> Option<Histogram> {
     let all = |of: fn(&iosonde_model::record::DirectionRun) -> &Histogram| merged(run, of);
     Some(all(|direction| &direction.lag)).filter(|lag| lag.count() > 0)
@@ -64,7 +64,7 @@ fn latency(run: &Run) -> Option<Histogram> {
     Some(merged(run, |direction| &direction.latency)).filter(|latency| latency.count() > 0)
 }
 
-/// Reads and writes of all jobs together.
+/// Latencies of reads and writes, merged over all jobs.
 fn merged(run: &Run, of: fn(&iosonde_model::record::DirectionRun) -> &Histogram) -> Histogram {
     let mut all = Histogram::new();
     for job in &run.jobs {

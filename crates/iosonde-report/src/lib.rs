@@ -1,8 +1,8 @@
 //! Sentences: findings and figures as text and as JSON.
 //!
-//! Promises: pure functions to `String` or to a JSON value. Nothing here computes a figure or
-//! judges one; nothing here prints. Strings from devices and file names pass
-//! [`clean`](clean::clean) first.
+//! All functions are pure and return a `String` or a JSON value. They compute and judge no figure,
+//! and print nothing. Strings from devices and file names pass through [`clean`](clean::clean)
+//! first.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a name that says it all has no sentence that repeats it")]
 

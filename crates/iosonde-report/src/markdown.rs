@@ -1,11 +1,11 @@
-//! A report as Markdown with tables as GitHub has them.
+//! A report as Markdown with GitHub tables.
 
 use super::answer::Answer;
 use super::clean::clean;
 use super::report::{Block, Entry, Report, Table, Warning};
 use super::wording;
 
-/// The whole report; pictures are referred to as `figures/NAME.svg`.
+/// The whole report; it refers to pictures as `figures/NAME.svg`.
 pub fn markdown(report: &Report) -> String {
     let mut out = format!("# {}\n\n", inline(&report.title));
     paragraph(&mut out, &inline(&report.question));
@@ -53,7 +53,7 @@ fn list(out: &mut String, items: impl Iterator<Item = String>) {
     }
 }
 
-/// The severe warnings in a box of their own, or the others.
+/// The severe warnings in an alert box, or the others.
 fn warnings(out: &mut String, report: &Report, severe: bool) {
     let item = |warning: &Warning| {
         let grounds = wording::grounds(&warning.code, &warning.strength);
@@ -126,7 +126,7 @@ fn environment(out: &mut String, facts: &[(String, String)]) {
     out.push('\n');
 }
 
-/// A text as a block of code, in a fence that is longer than any in it.
+/// A text as a code block, with a fence longer than any in the text.
 fn fenced(out: &mut String, text: &str) {
     let text = clean(text);
     let mut fence = "```".to_owned();
@@ -136,14 +136,13 @@ fn fenced(out: &mut String, text: &str) {
     out.push_str(&format!("{fence}\n{text}\n{fence}\n\n"));
 }
 
-/// The name of a file that is nothing but a name, in a link too.
+/// A string as a plain file name, which is also safe in a link.
 fn file_name(name: &str) -> String {
     let harmless = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     name.chars().map(harmless).collect()
 }
 
-/// A string as nothing but text in a line, in a cell of a table, in a link or at the begin of a
-/// line.
+/// Escapes a string for a line, a table cell, a link, or the start of a line.
 fn inline(text: &str) -> String {
     let cleaned = clean(text);
     let mut out = String::with_capacity(cleaned.len());
@@ -153,17 +152,17 @@ fn inline(text: &str) -> String {
         let after = characters.get(at + 1).copied();
         match character {
             '\\' | '`' | '|' | '*' | '[' | ']' | '<' | '>' | '~' | '$' => out.push('\\'),
-            // `a_b` is a name; `_a_` would be emphasis.
+            // `a_b` is a name; `_a_` would be emphasised.
             '_' if !is_within_word(&characters, at) => out.push('\\'),
             '&' if after.is_some_and(|c| c.is_alphanumeric() || c == '#') => out.push('\\'),
             '!' if after == Some('[') => out.push('\\'),
             '#' | '+' | '-' | '=' if begins => out.push('\\'),
-            // `1.` would begin a list.
+            // `1.` would start a list.
             '.' | ')' if !begins && is_count(&out) && after.is_none_or(|c| c == ' ') => {
                 out.push('\\');
             }
             '@' => {
-                // No one shall be called because a device has a name.
+                // A name of a device must not notify a user.
                 out.push_str("@\u{2060}");
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Devices that are unlike their peers, as text and as a document.
+//! Devices that differ from their peers, as text and as JSON.
 
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ use iosonde_model::units::count;
 /// Name and version of the document's schema.
 pub const PEERS_SCHEMA: &str = "iosonde.peers/1";
 
-/// Columns of the text at most.
+/// Most columns of the text.
 const COLUMNS: usize = 120;
-/// Lines of one kind that are shown.
+/// Most lines of one kind.
 const SHOWN: usize = 20;
 
 /// The document on stdout.
@@ -24,8 +24,8 @@ pub fn peers_json(peers: &Peers, exit_code: u8) -> Value {
     compare_json(PEERS_SCHEMA, peers, exit_code)
 }
 
-/// The answer, the devices that are unlike their peers, and what could not be compared; for a
-/// screen of so many columns.
+/// The answer, the devices that differ from their peers, and the devices that could not be
+/// compared, for a screen of `screen` columns.
 pub fn peers_text(peers: &Peers, screen: usize) -> String {
     let mut out = Text::new(screen, COLUMNS);
     out.push_str(&answer(peers).text(out.columns));

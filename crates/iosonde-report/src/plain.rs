@@ -5,11 +5,11 @@ use super::report::{Block, Column, Entry, Report, Table, Warning};
 use super::wording;
 use super::wrap::{self, Rule, hanging, width, wrapped};
 
-/// Lines are never broken at fewer columns than this.
+/// Least width at which lines are broken.
 const NARROWEST: usize = 40;
 
-/// The whole report in lines of at most so many columns, where words allow it. A table that is
-/// wider is reported row by row.
+/// The whole report in lines of at most `columns` columns, as far as words allow. A table that is
+/// too wide is written row by row.
 pub fn plain(report: &Report, columns: usize) -> String {
     let mut page = Page { out: String::new(), columns: columns.max(NARROWEST) };
     page.words("", &report.title);
@@ -51,7 +51,7 @@ pub fn plain(report: &Report, columns: usize) -> String {
     page.out
 }
 
-/// What is being written, and how wide it may be.
+/// The output and its width.
 struct Page {
     out: String,
     columns: usize,
@@ -64,8 +64,8 @@ impl Page {
         self.out.push_str(&format!("\n{words}\n{rule}\n"));
     }
 
-    /// Words in lines, the first of which begins with `head` and the others below its end. Nothing
-    /// for no words.
+    /// Writes wrapped words behind `head`, with further lines indented to its width. Empty words
+    /// write nothing.
     fn words(&mut self, head: &str, words: &str) {
         let words = clean(words);
         if words.is_empty() {
@@ -127,8 +127,8 @@ impl Page {
     }
 }
 
-/// The cells of all rows, with their signs and the numbers of their footnotes behind them in a
-/// column of their own, so that numbers stand below each other.
+/// The cells of all rows. Signs and footnote numbers follow in a space of equal width, so that
+/// numbers are aligned.
 fn cells(table: &Table, footnotes: &[&str]) -> Vec<Vec<String>> {
     let marks = |entry: &Entry| wording::marks(entry, footnotes);
     let room = |at: usize| {

@@ -1,4 +1,4 @@
-//! What ended a run that goes on until a figure is known well enough, in one line.
+//! One line on the end of a run that stops once a figure is precise enough.
 
 use iosonde_analysis::precision::{Ended, PrecisionFigures};
 use iosonde_model::plan::Metric;
@@ -44,7 +44,7 @@ fn known(figures: &PrecisionFigures) -> String {
         Metric::Bandwidth | Metric::Durable => bytes::per_second(value),
         Metric::Mean | Metric::Max | Metric::Quantile(_) => duration::latency(value),
     };
-    // Rounded up: never better than it is.
+    // Rounded up, so that the precision is never overstated.
     format!("{value} ±{} %", (half_width * 1000.0).ceil() / 10.0)
 }
 

@@ -1,4 +1,4 @@
-//! A table as Parquet: each column compressed by itself, in row groups that fit into memory.
+//! A table as Parquet: each column compressed separately, in row groups that fit into memory.
 
 use std::fs::File;
 use std::io;
@@ -52,7 +52,7 @@ impl Columns {
         self.writer.into_inner().map_err(io::Error::other)
     }
 
-    /// Writes the waiting rows as one group.
+    /// Writes the buffered rows as one row group.
     fn flush(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -105,7 +105,7 @@ fn column<'a>(
     }
 }
 
-/// Writes the next column: the values that are there, and which cells those are.
+/// Writes the next column: the present values, and the definition level of each cell.
 fn values<'a, T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, File>,
     cells: impl Iterator<Item = &'a Datum>,

@@ -1,18 +1,18 @@
-//! The pieces of a section: paragraphs, lists, tables and figures.
+//! The blocks of a section: paragraphs, lists, tables and figures.
 
 use super::escape::{identifier, straight, text};
 use crate::chart::ChartError;
 use crate::report::{Block, Column, Entry, Picture, Table, Trust};
 use crate::wording::{legend, mark};
 
-/// Numbers that figures and tables get through the page.
+/// Counters that number figures and tables over the page.
 #[derive(Debug, Default)]
 pub(super) struct Numbers {
     figures: u32,
     tables: u32,
 }
 
-/// One piece of the section of this heading, which names a table without a caption.
+/// One block of a section; `heading` names a table without a caption.
 pub(super) fn block(
     block: &Block,
     heading: &str,
@@ -39,7 +39,7 @@ pub(super) fn block(
     })
 }
 
-/// Sentences, each with a dot.
+/// A list of sentences as bullet points.
 pub(super) fn list(items: &[String]) -> String {
     let items: String = items.iter().map(|item| format!("<li>{}</li>\n", text(item))).collect();
     format!("<ul>\n{items}</ul>\n")
@@ -48,7 +48,7 @@ pub(super) fn list(items: &[String]) -> String {
 fn figure(picture: &Picture, number: u32) -> Result<String, ChartError> {
     let svg = straight(&picture.figure.svg()?);
     let (name, caption) = (identifier(&picture.name), text(&picture.caption));
-    // The caption says what the picture shows, to those who cannot see it too.
+    // The caption is also the accessible name of the picture.
     let svg = svg.replacen("<svg ", &format!("<svg aria-label=\"{caption}\" "), 1);
     Ok(format!(
         "<figure id=\"figure-{name}\" data-name=\"{name}\">\n\
@@ -84,7 +84,7 @@ fn table(table: &Table, heading: &str, number: u32) -> String {
     )
 }
 
-/// What stands under the pointer, on demand: intervals, and what a figure lacks.
+/// The tooltips of a table as a folded list: intervals, and limitations of figures.
 fn remarks(table: &Table) -> String {
     let item = |row: &Vec<Entry>| {
         let name: Vec<String> = row

@@ -1,4 +1,4 @@
-//! Foreign strings made safe for each place of a page.
+//! Escapes foreign strings for each context of a page.
 
 use serde_json::Value;
 
@@ -6,25 +6,25 @@ pub(super) use crate::chart::escaped as text;
 use crate::clean::is_invisible;
 use crate::json::escaped;
 
-/// A string as part of an identifier and of what refers to it.
+/// A string as part of an identifier, or of a reference to it.
 pub(super) fn identifier(words: &str) -> String {
     let harmless = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     words.chars().map(harmless).collect()
 }
 
-/// Markup that is ours, with words in it that turned the direction of the text around.
+/// Our own markup without the hidden characters in its words, such as bidirectional controls.
 pub(super) fn straight(markup: &str) -> String {
     markup.chars().filter(|character| *character == '\n' || !is_hidden(*character)).collect()
 }
 
-/// A value as JSON in a `<script>` of data: nothing in it can end the element, begin another or
-/// turn the direction of the text around.
+/// A value as JSON in a `<script>` data block. It cannot end the element, begin another, or change
+/// the text direction.
 pub(super) fn json(value: &Value) -> String {
     let risky = |character| matches!(character, '<' | '>' | '&') || is_hidden(character);
     escaped(&value.to_string(), risky)
 }
 
-/// What changes a text and cannot be seen in it.
+/// Whether a character is invisible but may change the text.
 fn is_hidden(character: char) -> bool {
     character.is_control() || is_invisible(character)
 }
