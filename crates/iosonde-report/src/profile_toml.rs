@@ -1,4 +1,4 @@
-//! A profile as a workload file, whose first lines say where it comes from.
+//! A profile as a workload file, whose header comment gives its origin.
 
 use super::workload_toml::workload_toml;
 use iosonde_analysis::profile_model::{Modelled, workload};
@@ -6,23 +6,23 @@ use iosonde_model::record::profile::{Op, ProfileRun, Subject};
 use iosonde_model::record::store::utc;
 use iosonde_model::units::{bytes, count};
 
-/// Columns of the comments.
+/// Most columns of the comments.
 const COLUMNS: usize = 96;
 
-/// The file that `iosonde run` replays.
+/// The workload file that replays a profile with `iosonde run`.
 ///
 /// # Errors
-/// In words, if the profile is not enough for a load.
+/// If the profile does not contain enough data for a load; in words.
 pub fn emit(run: &ProfileRun) -> Result<String, String> {
     let modelled = workload(run).map_err(|error| error.to_string())?;
     let head: Vec<String> = head(run, &modelled).iter().flat_map(|line| wrapped(line)).collect();
     workload_toml(&modelled.workload, &head, &modelled.roles)
 }
 
-/// The options of a command that replays the workload file: its targets and its length.
+/// The options of a command that replays the workload file: targets and runtime.
 ///
 /// # Errors
-/// As [`emit`].
+/// Those of [`emit`].
 pub fn replay_options(run: &ProfileRun) -> Result<String, String> {
     workload(run).map(|modelled| options(&modelled)).map_err(|error| error.to_string())
 }
@@ -85,13 +85,13 @@ fn head(run: &ProfileRun, modelled: &Modelled) -> Vec<String> {
     lines
 }
 
-/// A time as `--runtime` takes it, rounded up to a millisecond.
+/// A time in the notation of `--runtime`, rounded up to a millisecond.
 fn duration_word(ns: u64) -> String {
     let ms = ns.div_ceil(1_000_000).max(1);
     if ms.is_multiple_of(1000) { format!("{}s", ms / 1000) } else { format!("{ms}ms") }
 }
 
-/// A line in pieces of at most so many columns, those after the first indented like it.
+/// Wraps a line at `COLUMNS` columns; further lines are indented like the first.
 fn wrapped(line: &str) -> Vec<String> {
     if line.chars().count() <= COLUMNS {
         return vec![line.to_string()];

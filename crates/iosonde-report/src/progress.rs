@@ -1,4 +1,4 @@
-//! How far a command is, as one JSON object a line.
+//! Progress of a command as one JSON object per line.
 
 use serde::{Serialize, Serializer};
 use serde_json::json;
@@ -8,24 +8,24 @@ use super::json::json_line;
 /// Name and version of a line; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.progress/1";
 
-/// Where a running command stands.
+/// Progress of a running command.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pace {
     pub verb: &'static str,
-    /// Title of the run at hand.
+    /// Title of the current run.
     pub title: String,
-    /// Which run it is, from 0; in a line from 1.
+    /// Index of the current run, from 0; written from 1.
     #[serde(serialize_with = "from_one")]
     pub cell: usize,
-    /// Runs of the whole command.
+    /// Number of runs of the command.
     pub cells: usize,
-    /// Since the start of this run, warm-up included, ns.
+    /// Time since the start of this run, including the warm-up, ns.
     pub elapsed_ns: u64,
-    /// Time left for the whole command, ns; `None` where operations are counted.
+    /// Time left for the whole command, ns; `None` if a run ends after a number of operations.
     pub left_ns: Option<u64>,
-    /// Operations completed since the start of this run, warm-up included.
+    /// Operations completed since the start of this run, including the warm-up.
     pub ops: u64,
-    /// Operations per second since the last report; in a line to three decimals.
+    /// Operations per second since the last report; written with three decimals.
     #[serde(serialize_with = "to_thousandths")]
     pub iops: f64,
 }

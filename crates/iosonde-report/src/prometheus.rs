@@ -1,5 +1,5 @@
-//! Figures in Prometheus' text format, for the text-file collector of a node exporter. Base units
-//! as that world has them: seconds and bytes.
+//! Figures in Prometheus' text format, for the textfile collector of the node exporter. Values have
+//! Prometheus' base units, seconds and bytes.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use iosonde_analysis::figures::DirectionFigures;
 use iosonde_model::record::run::Run;
 use iosonde_stats::Quantile;
 
-/// What a file of ours begins with.
+/// Start of every file written here.
 pub const OPENING: &str = "# HELP iosonde_";
 
 /// A metric under construction: `# HELP` and `# TYPE` once, then its samples.
@@ -44,12 +44,12 @@ impl Metrics {
     }
 }
 
-/// A label's value: no control characters; backslash, quote and line feed escaped.
+/// Escapes a label value: removes control characters; escapes backslashes and quotes.
 fn escaped(text: &str) -> String {
     clean(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
-/// A running command.
+/// Metrics of a running command.
 pub fn live(pace: &Pace) -> String {
     let mut out = Metrics::new();
     let labels = [("verb", pace.verb), ("workload", pace.title.as_str())];
@@ -70,7 +70,7 @@ pub fn live(pace: &Pace) -> String {
     out.0
 }
 
-/// A command that has ended. A run that fails a consistency check has no figures.
+/// Metrics of a command that has ended. A run that fails a consistency check has no figures.
 pub fn ended(document: &Document<'_>) -> String {
     let mut out = Metrics::new();
     running(&mut out, document.verb, false);
@@ -112,7 +112,7 @@ pub fn ended(document: &Document<'_>) -> String {
     out.0
 }
 
-/// What open loops had due, and whether the storage kept up.
+/// Operations due in open loops, and whether the storage sustained the rate.
 fn arrivals(out: &mut Metrics, cells: &[&(&Run, &Assessment)]) {
     let open: Vec<(&str, &ArrivalFigures)> = cells
         .iter()
@@ -148,7 +148,7 @@ fn running(out: &mut Metrics, verb: &str, running: bool) {
     out.one("iosonde_running", "gauge", help, &[("verb", verb)], f64::from(u8::from(running)));
 }
 
-/// Earned quantiles, sum and count of one direction.
+/// Quantiles with enough samples, sum and count of one direction.
 fn summary(out: &mut Metrics, workload: &str, word: &str, direction: &DirectionFigures) {
     let name = "iosonde_latency_seconds";
     let latency = &direction.latency;
@@ -159,7 +159,7 @@ fn summary(out: &mut Metrics, workload: &str, word: &str, direction: &DirectionF
             out.sample(name, &[labels[0], labels[1], ("quantile", &q)], ns as f64 / 1e9);
         }
     }
-    // Withheld, or nothing was measured.
+    // Latencies are withheld or were not measured.
     let Some(mean_ns) = latency.mean_ns else { return };
     let sum_ns = mean_ns * latency.count as f64;
     out.sample("iosonde_latency_seconds_sum", &labels, sum_ns / 1e9);
@@ -186,8 +186,8 @@ mod tests {
         }
     }
 
-    /// What the format demands: each family is announced once, before its samples, and every
-    /// sample belongs to the last one announced.
+    /// Checks the rules of the format: each family is declared once, before its samples, and every
+    /// sample belongs to the family declared last.
     fn assert_format(text: &str) {
         let mut seen = std::collections::BTreeSet::new();
         let mut family = "";

@@ -1,10 +1,10 @@
-//! A latency target in sentences: what was held, what fails, and what that does not promise.
+//! A latency target in sentences: where it holds, where it fails, and the limits of that result.
 
 use iosonde_analysis::pursuit::{Class, PursuitFigures};
 use iosonde_model::record::controlled::Bound;
 use iosonde_model::units::{count, duration};
 
-/// What came of the latency target of a run, in a few lines.
+/// The result of a run's latency target, in a few lines.
 pub(crate) fn pursuit_text(figures: &PursuitFigures) -> String {
     let mut out = format!("  latency target ({}): {}\n", figures.mode.word(), figures.class.word());
     out.push_str(&format!("    {}\n", sentence(figures)));
@@ -26,7 +26,7 @@ pub(crate) fn pursuit_text(figures: &PursuitFigures) -> String {
     out
 }
 
-/// The same in one line under a row of a table.
+/// The same as a one-line note below a table row.
 pub(crate) fn pursuit_note(figures: &PursuitFigures) -> String {
     let limit = duration::latency(figures.target.limit_ns as f64);
     let beyond = figures.violations.map_or("n/a".into(), count::percent);
@@ -51,7 +51,7 @@ fn sentence(figures: &PursuitFigures) -> String {
     let PursuitFigures { target, depth, .. } = figures;
     let limit = duration::latency(target.limit_ns as f64);
     let measured = measured(figures);
-    // What holds in the estimate alone is not called more than that.
+    // A limit met only by the estimate is reported as such.
     let by_estimate = format!("By the estimate {target} holds");
     let (holds, open) = match figures.is_shown() {
         Some(true) => (format!("Holds {target}"), String::new()),
@@ -124,7 +124,7 @@ fn beyond(figures: &PursuitFigures) -> String {
         .map_or(String::new(), |share| format!(", {} above {limit}", count::percent(share)))
 }
 
-/// `depth 11`, or with its range where it moved.
+/// `depth 11`, with its range if it varied.
 fn depths(figures: &PursuitFigures) -> String {
     let PursuitFigures { depth, depth_range: (low, high), .. } = figures;
     if low == high { format!("depth {depth}") } else { format!("depth {depth} ({low} to {high})") }

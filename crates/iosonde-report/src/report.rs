@@ -1,10 +1,8 @@
-//! One report, rendered by many: what an experiment, a run or a foreign result has to say, in an
-//! order that a reader follows, before it is known whether a terminal, a browser or a spreadsheet
-//! shows it.
+//! A report independent of its format: the results of an experiment, a run or imported data, in
+//! reading order. Renderers turn it into text for a terminal, a page or tables.
 //!
-//! Whoever analyses fills one of these in; whoever renders it needs to know nothing else. All
-//! strings are as they came, from devices and files too: each renderer makes them safe for its own
-//! medium.
+//! Analyses fill it in; renderers need no other data. Strings are unescaped, even those from
+//! devices and files: each renderer must escape them for its own format.
 
 use serde::Serialize;
 
@@ -17,171 +15,162 @@ use iosonde_model::units::duration;
 /// A whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
-    /// What this is about (`Queue depth of /mnt/data`).
+    /// The subject (`Queue depth of /mnt/data`).
     pub title: String,
-    /// Where the facts come from.
     pub source: Source,
-    /// How it relates to a published procedure; `None` where it follows none.
+    /// Its relation to a published procedure; `None` if it follows none.
     pub conformance: Option<Conformance>,
-    /// What was asked.
+    /// The question to be answered.
     pub question: String,
-    /// The answer in sentences, the most important first; empty where there is none.
+    /// The answer in sentences, the most important first; empty if there is none.
     pub answer: Vec<String>,
-    /// What limits the trust in the answer, the gravest first.
+    /// Limits of the trust in the answer, the most severe first.
     pub warnings: Vec<Warning>,
-    /// The parts, in order.
     pub sections: Vec<Section>,
-    /// How it was measured, in sentences.
+    /// The method of measurement, in sentences.
     pub method: Vec<String>,
-    /// The machine and the target: a name and a value each.
+    /// The machine and the target, as names and values.
     #[serde(serialize_with = "report_json::environment")]
     pub environment: Vec<(String, String)>,
-    /// Everything as tables of numbers, for other programs.
+    /// All numbers as tables for other programs.
     pub data: Vec<DataSet>,
 }
 
-/// Where the facts of a report come from.
+/// Origin of the data of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Source {
-    /// The program that measured, and its version (`iosonde 0.1.0`, `fio-3.33`).
+    /// The measuring program and its version (`iosonde 0.1.0`, `fio-3.33`).
     pub program: String,
     /// The command line, word by word; empty if unknown.
     pub command: Vec<String>,
     /// Start, ns since 1970; `None` if unknown.
     pub started_unix_ns: Option<u64>,
-    /// Whether everything that was planned was done.
+    /// Whether all that was planned was done.
     pub complete: bool,
-    /// Exit code that the result asks for.
+    /// Exit code of the result.
     pub exit_code: u8,
 }
 
-/// Something that limits trust.
+/// A limit of the trust in a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Warning {
     /// Code of the finding (`page_cache`), or empty.
     pub code: String,
-    /// The same in a few words, or empty.
+    /// The warning in a few words, or empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub subject: String,
     /// `proven`, `supported`, `consistent with`, or empty.
     pub strength: String,
-    /// Whether it forbids the use of a number.
+    /// Whether it makes some numbers unusable.
     pub severe: bool,
-    /// In words, with the numbers that triggered it.
+    /// The warning in words, with the numbers that triggered it.
     pub words: String,
 }
 
 impl Warning {
-    /// One without a subject.
+    /// A warning without a subject.
     pub fn new(code: &str, strength: &str, severe: bool, words: impl Into<String>) -> Warning {
         let (code, strength, words) = (code.into(), strength.into(), words.into());
         Warning { code, subject: String::new(), strength, severe, words }
     }
 
-    /// What a finding says, in these words.
+    /// A warning from a finding, with these words.
     pub fn of_finding(finding: &Finding, words: String) -> Warning {
         let severe = finding.severity >= Severity::LowConfidence;
         let warning = Warning::new(finding.code, finding.strength.word(), severe, words);
         Warning { subject: finding.subject.clone(), ..warning }
     }
 
-    /// What the report was made from is not as it was kept, in these words.
+    /// A warning that the stored data was altered, with these words.
     pub fn altered(words: &[String]) -> Warning {
         Warning::new("altered", "", true, words.join(" "))
     }
 }
 
-/// A part of a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Section {
-    /// Identifier, unique within the report (`queue-depth`).
+    /// Identifier, unique in the report (`queue-depth`).
     pub name: String,
     pub heading: String,
-    /// What it holds, in order.
     pub blocks: Vec<Block>,
 }
 
 impl Section {
-    /// A part with this identifier.
     pub fn new(name: impl Into<String>, heading: impl Into<String>, blocks: Vec<Block>) -> Section {
         Section { name: name.into(), heading: heading.into(), blocks }
     }
 }
 
-/// A piece of a section.
+/// An element of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {
     /// A paragraph.
     Words(String),
     /// A list of sentences.
     List(Vec<String>),
-    /// A text whose columns stand below each other: shown as it is, on demand.
+    /// Text with aligned columns, shown verbatim and folded.
     Text(String),
     Table(Table),
     Picture(Box<Picture>),
 }
 
-/// A picture with its name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Picture {
-    /// Stem of its file, unique within the report (`queue-depth-trade-off`).
+    /// Stem of its file name, unique in the report (`queue-depth-trade-off`).
     pub name: String,
-    /// What it shows, for who cannot see it.
+    /// Description of the picture, also for readers who cannot see it.
     pub caption: String,
-    /// The drawing.
     #[serde(skip)]
     pub figure: Figure,
 }
 
-/// A table for people.
+/// A table for readers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// What it holds.
     pub caption: String,
     pub columns: Vec<Column>,
-    /// Its rows; each has as many cells as there are columns.
+    /// Rows, each with one cell per column.
     pub rows: Vec<Vec<Entry>>,
 }
 
-/// A column of a table for people.
+/// A column of a table for readers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Column {
-    /// Heading, with the unit where all entries share one (`p99 µs`).
+    /// Heading, with the unit if all entries share it (`p99 µs`).
     pub title: String,
-    /// Whether it holds numbers, which are aligned at their end.
+    /// Whether it holds numbers, which are right-aligned.
     pub is_number: bool,
 }
 
-/// An entry of a table for people.
+/// A cell of a table for readers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Entry {
-    /// As it is shown.
+    /// The displayed text.
     pub text: String,
-    /// More of it, for the pointer or a footnote; empty for none.
+    /// Details for a tooltip or a footnote; empty for none.
     pub more: String,
-    /// How far it can be trusted.
     pub trust: Trust,
 }
 
-/// How far a number can be trusted.
+/// Trust in a number.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// As far as its interval says.
+    /// Trusted within its interval.
     #[default]
     Good,
-    /// Low confidence: shown with a mark, see the warning.
+    /// Low confidence: marked, and explained by a warning.
     LowConfidence,
-    /// Not to be used: it failed, or a consistency check failed.
+    /// Unusable: the run or a consistency check failed.
     Failed,
 }
 
 /// A table of numbers for other programs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DataSet {
-    /// Stem of its file (`trials` in long form, `points` in wide form).
+    /// Stem of its file name (`trials` in long form, `points` in wide form).
     pub name: String,
-    /// Names of its columns, each with its unit at the end (`latency_p99_ns`).
+    /// Column names, each ending in its unit (`latency_p99_ns`).
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Datum>>,
 }
@@ -190,7 +179,7 @@ pub struct DataSet {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Datum {
-    /// Not known, or not applicable.
+    /// Unknown or not applicable.
     Missing,
     /// A count, bytes or ns.
     Integer(u64),
@@ -200,15 +189,15 @@ pub enum Datum {
     Text(String),
 }
 
-/// The percentiles that tables of runs and of jobs have, with their headings.
+/// The percentiles in tables of runs and jobs, with their headings.
 pub(crate) const PERCENTILES: [(f64, &str); 5] =
     [(0.5, "p50"), (0.95, "p95"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
-/// The names of their columns in data sets.
+/// Names of their columns in data sets.
 pub(crate) const PERCENTILE_COLUMNS: [&str; 5] =
     ["latency_p50_ns", "latency_p95_ns", "latency_p99_ns", "latency_p99_9_ns", "latency_p99_99_ns"];
 
 impl Table {
-    /// A table of texts alone.
+    /// A table whose entries are only text.
     pub fn of_texts(
         caption: impl Into<String>,
         columns: Vec<Column>,
@@ -221,7 +210,7 @@ impl Table {
 }
 
 impl DataSet {
-    /// One whose rows have the names of their columns, all the same; `None` without a row.
+    /// A data set of rows that all have the same column names; `None` without rows.
     pub(crate) fn named(name: &str, rows: Vec<Vec<(&str, Datum)>>) -> Option<DataSet> {
         let columns: Vec<&str> = rows.first()?.iter().map(|(column, _)| *column).collect();
         let values = |row: Vec<(&str, Datum)>| row.into_iter().map(|(_, datum)| datum).collect();
@@ -243,29 +232,27 @@ impl Entry {
         Entry { text: text.into(), more: more.into(), trust }
     }
 
-    /// An entry that is nothing but its text.
+    /// An entry without details, of good trust.
     pub fn of(text: impl Into<String>) -> Entry {
         Entry::new(text, "", Trust::Good)
     }
 
-    /// A latency, ns; `n/a`, of which there is no more to say, where it is not known.
+    /// A latency, ns; `n/a` without details if it is unknown.
     pub(crate) fn latency(ns: Option<f64>, more: impl Into<String>, trust: Trust) -> Entry {
         ns.map_or(Entry::of("n/a"), |ns| Entry::new(duration::latency(ns), more, trust))
     }
 }
 
 impl Column {
-    /// A column of words.
     pub fn words(title: impl Into<String>) -> Column {
         Column { title: title.into(), is_number: false }
     }
 
-    /// A column of numbers.
     pub fn numbers(title: impl Into<String>) -> Column {
         Column { title: title.into(), is_number: true }
     }
 
-    /// Columns of words, and behind them columns of numbers.
+    /// Text columns followed by number columns.
     pub fn all(words: &[&str], numbers: &[&str]) -> Vec<Column> {
         let words = words.iter().map(|title| Column::words(*title));
         words.chain(numbers.iter().map(|title| Column::numbers(*title))).collect()
@@ -291,7 +278,7 @@ impl From<&str> for Datum {
 }
 
 impl Report {
-    /// The report of a result that has a text of its own, with that text on demand.
+    /// The report with the text form of its result, folded.
     #[must_use]
     pub fn with_text(mut self, text: String) -> Report {
         self.sections.push(Section::new("report", "Report", vec![Block::Text(text)]));

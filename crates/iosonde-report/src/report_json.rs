@@ -1,4 +1,4 @@
-//! A report as one JSON document.
+//! A report as JSON.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use super::report::{Block, Picture, Report, Table};
 /// Name and version of the document; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.report/2";
 
-/// The whole report. Pictures are named by the stems of their files; the numbers behind them stand
-/// in `data`.
+/// The whole report. Pictures are given by the stems of their file names, and their numbers in
+/// `data`.
 pub fn report_json(report: &Report) -> Value {
     #[derive(Serialize)]
     struct Document<'a> {
@@ -22,7 +22,7 @@ pub fn report_json(report: &Report) -> Value {
     json!(Document { schema: SCHEMA, program, report })
 }
 
-/// Each fact about machine and target as an object.
+/// Serialises each fact about machine and target as an object.
 pub(crate) fn environment<S: Serializer>(
     facts: &[(String, String)],
     to: S,
@@ -30,7 +30,7 @@ pub(crate) fn environment<S: Serializer>(
     to.collect_seq(facts.iter().map(|(name, value)| json!({ "name": name, "value": value })))
 }
 
-/// An object with the kind of the block.
+/// Serialised as an object with the kind of the block.
 impl Serialize for Block {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]

@@ -1,5 +1,5 @@
-//! One run, or the rows of a check, as a report: figures, courses over time, distributions, and the
-//! findings as warnings with their strength.
+//! The report of one run or of a check: figures, graphs over time, distributions, and findings as
+//! warnings with their strength.
 
 mod figures;
 mod overview;
@@ -22,23 +22,22 @@ use super::report::{
 };
 use super::wording::capital;
 
-/// Most findings that are reported as warnings.
+/// Most findings reported as warnings.
 const MOST: usize = 20;
 
-/// What a report of runs is made of.
+/// Data for a report of runs.
 #[derive(Clone, Copy, Debug)]
 pub struct RunReport<'a> {
-    /// The runs with what was derived from them; at least one.
+    /// The runs with their assessments; at least one.
     pub rows: &'a [(&'a Run, &'a Assessment)],
-    /// The verdict over all of them.
+    /// The verdict over all runs.
     pub verdict: &'a Verdict,
-    /// What the command said of itself, if it is known.
+    /// The manifest of the command, if known.
     pub manifest: Option<&'a Manifest>,
-    /// The machine, if it is known.
     pub host: Option<&'a HostFacts>,
-    /// What else limits the trust: of the folder, not of its runs.
+    /// Warnings about the result folder, not its runs.
     pub warnings: &'a [String],
-    /// How it compares with earlier results and with classes of storage, if it does.
+    /// Comparison with earlier results and with classes of storage, if any.
     pub beside: Option<&'a str>,
 }
 
@@ -70,7 +69,7 @@ pub fn run_report(report: RunReport<'_>) -> Report {
                 .first()
                 .map_or(String::new(), |(run, _)| format!("iosonde {}", run.program)),
             command: report.manifest.map_or(Vec::new(), |manifest| manifest.command.clone()),
-            // A simulated run has a clock of its own, which begins in 1970.
+            // A simulated run uses virtual time, which begins in 1970.
             started_unix_ns: match report.manifest {
                 Some(manifest) => Some(manifest.started_unix_ns),
                 None => {
@@ -95,10 +94,10 @@ pub fn run_report(report: RunReport<'_>) -> Report {
     }
 }
 
-/// A path from the root where it is known from where the command was given.
+/// The absolute path, if the working directory of the command is known.
 fn absolute(path: &str, manifest: Option<&Manifest>) -> String {
     let directory = manifest.map_or("", |manifest| manifest.directory.as_str());
-    // A simulated device is no path.
+    // A simulated device has no path.
     let is_relative = !path.starts_with('/') && !path.contains('=') && !directory.is_empty();
     match path.trim_start_matches("./") {
         _ if !is_relative => path.to_owned(),
@@ -157,7 +156,7 @@ fn warnings(report: RunReport<'_>) -> Vec<Warning> {
     warnings
 }
 
-/// A row for each direction of each run, and of each role where a run has several.
+/// One row per direction of each run, and of each role if a run has several.
 fn table(rows: &[(&Run, &Assessment)]) -> Table {
     let words = ["run", "role", "direction"];
     let mut columns = Column::all(&words, &["IOPS", "MB/s", "depth", "mean"]);
@@ -219,7 +218,7 @@ fn quantile(of: &Quantile, trust: Trust) -> Entry {
     Entry::new(duration::latency(value as f64), more, trust)
 }
 
-/// `95 %: 1.2 ms to 1.4 ms`, or why not.
+/// `95 %: 1.2 ms to 1.4 ms`, or why there is no interval.
 fn interval(ends: Result<(f64, f64), NoInterval>, words: impl Fn(f64) -> String) -> String {
     match ends {
         Ok((low, high)) => format!("95 %: {} to {}", words(low), words(high)),
@@ -268,7 +267,7 @@ fn environment(report: RunReport<'_>) -> Vec<(String, String)> {
     facts
 }
 
-/// A target and a machine in words, as far as they are known.
+/// Target and machine as names and values, as far as known.
 pub fn environment_of(
     target: Option<&TargetFacts>,
     host: Option<&HostFacts>,
@@ -311,7 +310,7 @@ pub fn environment_of(
     of_target.chain(of_host).collect()
 }
 
-/// The facts that are known, each with its name.
+/// The known facts with their names.
 fn present<const N: usize>(facts: [(&str, Option<String>); N]) -> Vec<(String, String)> {
     let known = |(name, value): (&str, Option<String>)| {
         value.filter(|text| !text.is_empty()).map(|text| (name.to_owned(), text))

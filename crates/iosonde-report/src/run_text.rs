@@ -1,4 +1,4 @@
-//! One run as text, in the shape of fio and blkbench.
+//! One run as text, in a layout similar to that of fio and blkbench.
 
 pub(crate) mod load;
 
@@ -22,8 +22,8 @@ pub(super) use load::{rw, size};
 /// Percentiles per line.
 const PER_LINE: usize = 4;
 
-/// The result of a run as text, without trailing findings. An INVALID run has its consistency
-/// checks and no headline.
+/// The result of a run as text, without findings. An INVALID run has its consistency checks instead
+/// of a headline.
 pub fn run_text(run: &Run, figures: &Figures, consistency: &Consistency) -> String {
     let mut out = vec![headline(run)];
     out.extend(run.plan.notes.iter().map(|note| format!("  note: {}", clean(note))));
@@ -79,7 +79,7 @@ fn measured(out: &mut Vec<String>, run: &Run, figures: &Figures) {
     if let Some(stalls) = &figures.stalls {
         let number =
             format!("  stalls: {} of at most {}", stalls.count, duration::span(stalls.longest_ns));
-        // An open loop makes up for what they delay.
+        // An open loop catches up after stalls.
         let rates = match figures.arrivals {
             Some(_) => String::new(),
             None => format!(
@@ -149,7 +149,7 @@ fn measured(out: &mut Vec<String>, run: &Run, figures: &Figures) {
     }
 }
 
-/// What differs from the plan in the way to a steady state; `what` has the figures.
+/// Note if the run did not become steady as planned; `what` has the figures.
 pub(crate) fn steady_note(steady: Steady, what: &str) -> Option<String> {
     match steady {
         Steady::AsPlanned => None,
@@ -167,7 +167,7 @@ fn means(iops: f64, bytes_per_s: f64, latency: &LatencyFigures) -> String {
     format!("IOPS={iops}, BW={rate}, avg={mean}")
 }
 
-/// What was done in one phase: its rate, and its latency in short.
+/// The rate and the main latency figures of one phase.
 fn phase(out: &mut Vec<String>, of: &PhaseFigures, figures: &Figures) {
     let mut name = format!("phase {} of {}", of.number, duration::span(of.phase.ns));
     if figures.roles.len() > 1 {
@@ -211,7 +211,7 @@ fn direction(out: &mut Vec<String>, name: &str, figures: &DirectionFigures) {
     out.extend(parts.iter().filter_map(|(name, part)| Some(in_short(name, part.as_ref()?))));
 }
 
-/// A part of the latency on one line.
+/// The main figures of a part of the latency on one line.
 fn in_short(name: &str, latency: &LatencyFigures) -> String {
     let Some(mean_ns) = latency.mean_ns else { return format!("    {name}: n/a") };
     let (scale, unit) = scale(mean_ns);
@@ -225,7 +225,7 @@ fn in_short(name: &str, latency: &LatencyFigures) -> String {
     )
 }
 
-/// What an open loop had due.
+/// Operations due in an open loop, and how they were served.
 fn open_loop(out: &mut Vec<String>, open: &ArrivalFigures) {
     let requested = open.asked_per_s.map_or("as scheduled".into(), |per_s| {
         format!("requested={} per second", count::significant_or_whole(per_s))
@@ -294,7 +294,7 @@ fn latencies(out: &mut Vec<String>, name: &str, latency: &LatencyFigures) {
     }
 }
 
-/// The unit of a whole block of latencies, by its mean.
+/// The unit for a block of latencies, chosen by their mean.
 fn scale(mean_ns: f64) -> (f64, &'static str) {
     if mean_ns < 1e3 {
         (1.0, "nsec")
@@ -318,7 +318,7 @@ fn percentile(quantile: &Quantile, scale: f64) -> String {
     format!("{:>5.2}th=[{value:>6}]", quantile.q * 100.0)
 }
 
-/// The interval of a percentile that does not stand alone, or the reason why it has no value.
+/// The interval of a percentile that is not solid, or the reason why it has no value.
 fn interval(quantile: &Quantile, scale: f64, unit: &str) -> Option<String> {
     let words = match quantile.estimate {
         Estimate::NotEarned { .. } => format!("n/a ({})", figures::reason(quantile)?),
@@ -337,7 +337,7 @@ fn interval(quantile: &Quantile, scale: f64, unit: &str) -> Option<String> {
     Some(format!("     {}: {words}", ordinal(quantile)))
 }
 
-/// Names the percentiles that have a value and no interval, by reason.
+/// The percentiles with a value but no interval, listed by reason.
 fn without_interval(latency: &LatencyFigures) -> impl Iterator<Item = String> {
     let without = |reason| {
         let names: Vec<String> = latency

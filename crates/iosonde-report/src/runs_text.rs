@@ -1,4 +1,4 @@
-//! Runs as text: the figures of each, what it was made for, and the verdict on all of them.
+//! Runs as text: the figures of each, its goals, and the verdict over all.
 
 use iosonde_analysis::Verdict;
 use iosonde_analysis::expectation::Judged;
@@ -12,7 +12,7 @@ use super::run_text::run_text;
 use super::steady_text::steady_text;
 use super::verdict_text::{expectations_text, verdict_text};
 
-/// Everything below the answer, as `run` prints it and `report` does again.
+/// Everything below the answer, as printed by `run` and `report`.
 pub fn runs_text(rows: &[(&Run, &Assessment)], verdict: &Verdict, judged: &[Judged]) -> String {
     let of_row = |(run, row): &(&Run, &Assessment)| {
         [

@@ -1,8 +1,8 @@
-//! A report with invented numbers, to test what renders one: every kind of block is in it. The
-//! tests of the page in a browser (`tests/html`) include this file too.
+//! A report with invented numbers and every kind of block, for tests of renderers. The browser
+//! tests of the page (`tests/html`) include this file too.
 //!
-//! Its device has 8 servers of 100 µs each, so its knee is at a depth of 8 and its
-//! ceiling at 80,000 operations per second. Nothing was measured.
+//! Its device has 8 servers of 100 µs each, so the knee is at a depth of 8 and the ceiling at
+//! 80,000 operations per second. Nothing was measured.
 
 #[path = "sample/figures.rs"]
 mod figures;
@@ -15,17 +15,17 @@ use iosonde_model::units::duration;
 
 const DEPTHS: [u32; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 const REPEATS: u32 = 3;
-/// Servers of the invented device, and what each needs for one operation.
+/// Servers of the invented device, and the service time of one operation.
 const SERVERS: f64 = 8.0;
 const SERVICE_NS: f64 = 100_000.0;
-/// Depths of which the demonstration says that they went wrong.
+/// Depths presented as being of low confidence and as failed.
 const LOW_CONFIDENCE: u32 = 128;
 const FAILED: u32 = 256;
-/// Seconds of the course of time, and when something else is said to have begun.
+/// Length of the throughput graph, and the start of the disturbance, seconds.
 const SECONDS: u32 = 60;
 const DISTURBED: u32 = 41;
 
-/// One invented repeat at one depth.
+/// One invented run at one depth.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     depth: u32,
@@ -35,7 +35,7 @@ struct Trial {
     p99_ns: f64,
 }
 
-/// Invented repeats at one depth, together.
+/// All invented runs at one depth.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     depth: u32,
@@ -115,16 +115,16 @@ pub(crate) fn report() -> Report {
     }
 }
 
-/// A number from -1 to 1 that looks like chance and is always the same.
+/// A reproducible pseudo-random number from -1 to 1.
 fn wobble(seed: u32) -> f64 {
     f64::from(seed.wrapping_mul(2_654_435_761) >> 8) / f64::from(1u32 << 23) - 1.0
 }
 
-/// Throughput at a depth: nearly what the servers can, less where requests collide.
+/// Throughput at a depth: close to the maximum of the servers, lower where requests collide.
 fn iops(depth: u32) -> f64 {
     let ceiling = SERVERS / SERVICE_NS * 1e9;
     let offered = f64::from(depth) / SERVICE_NS * 1e9;
-    // A soft minimum of both.
+    // A smooth minimum of both.
     (offered.powf(-2.2) + ceiling.powf(-2.2)).powf(-1.0 / 2.2)
 }
 
@@ -147,7 +147,7 @@ fn levels(trials: &[Trial]) -> Vec<Level> {
         };
         let iops = mean(|trial| trial.iops);
         let squares: f64 = of.iter().map(|trial| (trial.iops - iops).powi(2)).sum();
-        // The 97.5 % quantile of t with two degrees of freedom, over the root of three.
+        // The 97.5 % quantile of t with two degrees of freedom, divided by the root of three.
         let half = 4.303 * (squares / 2.0 / 3.0).sqrt();
         let trust = match *depth {
             LOW_CONFIDENCE => Trust::LowConfidence,
@@ -206,7 +206,7 @@ fn course() -> Section {
     Section::new("course", "Over time", blocks)
 }
 
-/// Invented operations in one second of the disturbed repeat.
+/// Invented operations per second in one second of the disturbed run.
 fn second(at: u32) -> f64 {
     let share = if at < DISTURBED { 1.0 } else { 0.66 };
     iops(LOW_CONFIDENCE) * share * (1.0 + 0.015 * wobble(at + 500))
@@ -214,7 +214,7 @@ fn second(at: u32) -> f64 {
 
 type Drawn = Result<crate::chart::Figure, crate::chart::ChartError>;
 
-/// A picture; the test beside this proves that none is left out.
+/// A picture as a block; a test proves that none fails to draw.
 fn picture(name: &str, caption: &str, figure: Drawn) -> Option<Block> {
     let figure = figure.ok()?;
     let (name, caption) = (name.to_owned(), caption.to_owned());

@@ -1,4 +1,4 @@
-//! The verifier's own test as text and as a document: the mutation matrix.
+//! The mutation matrix of the verifier's self-test, as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -12,17 +12,17 @@ use super::wrap::{Rule, Text, table};
 use iosonde_model::record::{Matrix, MatrixRow, Repetition};
 use iosonde_model::units::{count, duration};
 
-/// Columns from which the table says what must come of each fault.
+/// Least screen width for a column with the expected result of each fault.
 const WIDE: usize = 104;
-/// Columns of the text at most.
+/// Most columns of the text.
 const COLUMNS: usize = 120;
 
 /// Name and version of the document.
 pub const SELFTEST_SCHEMA: &str = "iosonde.selftest/1";
 const VERB: &str = "verify selftest";
 
-/// The answer, the matrix, what raised no alarm, and what repeats each failure; for a screen of so
-/// many columns.
+/// The answer, the matrix, false alarms of faultless simulations, and commands that repeat failures,
+/// for a screen of `screen` columns.
 pub fn selftest_text(
     matrix: &Matrix,
     seed: u64,
@@ -39,7 +39,7 @@ pub fn selftest_text(
     out.hanging("iosonde: ", &words);
     out.push('\n');
     let left = ["fault", "expected"];
-    // A narrow screen has the counts alone.
+    // A narrow screen shows only the counts.
     let left = if out.columns < WIDE { &left[..1] } else { &left[..] };
     let columns = Column::all(left, &["injected", "visible", "detected", "named", "alarms"]);
     let rows = matrix.rows.iter().map(|row| {
@@ -63,7 +63,7 @@ pub fn selftest_text(
     out.into_string()
 }
 
-/// What failed, and how to repeat it.
+/// Failures, and how to repeat them.
 fn verdict(out: &mut Text, matrix: &Matrix, seed: u64, complete: bool) {
     let mut fail = |what: &str, formatted: String| {
         out.hanging(&format!("  FAIL: {what}: "), &formatted);
@@ -98,7 +98,7 @@ fn repeat(word: &str, seeds: &[u64]) -> String {
     format!("repeat it with {}", seeds.collect::<Vec<_>>().join(" or "))
 }
 
-/// One simulation: what there was, block by block, and what was said of it.
+/// One simulation: the actual state of each block, and the verifier's judgement.
 pub fn repetition_text(repetition: &Repetition) -> String {
     let Repetition { fault, seed, scene, .. } = repetition;
     let mut out = format!("iosonde: verify selftest --only  (fault {fault}, seed {seed})\n");
@@ -132,7 +132,7 @@ pub fn repetition_text(repetition: &Repetition) -> String {
     out
 }
 
-/// A document: of the whole test, or of one simulation.
+/// A document about the whole test or one simulation.
 #[derive(Serialize)]
 struct Document<'a> {
     complete: bool,
@@ -149,7 +149,7 @@ enum Tested<'a> {
     One { repetition: &'a Repetition },
 }
 
-/// The matrix as a document.
+/// The matrix as JSON.
 pub fn selftest_json(
     matrix: &Matrix,
     seed: u64,
@@ -162,7 +162,7 @@ pub fn selftest_json(
     envelope(SELFTEST_SCHEMA, VERB, exit_code, document)
 }
 
-/// One simulation as a document.
+/// One simulation as JSON.
 pub fn repetition_json(repetition: &Repetition, exit_code: u8) -> Value {
     let Repetition { seed, right: clean, .. } = *repetition;
     let document = Document { complete: true, clean, seed, tested: Tested::One { repetition } };

@@ -1,4 +1,4 @@
-//! The interval series: a row per interval and direction, as CSV or as JSON lines.
+//! The interval series: one row per interval and direction, as CSV or as JSON lines.
 
 use std::fmt::Write;
 
@@ -18,11 +18,11 @@ pub const SCHEMA: &str = "iosonde.series/1";
 pub const CSV_HEADER: &str = "workload,direction,start_ns,end_ns,ops,bytes,iops,bytes_per_s,\
                               mean_ns,p50_ns,p90_ns,p99_ns,p99.9_ns,max_ns,backlog_ns";
 
-/// What every line of a JSON series begins with.
+/// Start of every line of a JSON series.
 pub const JSON_OPENING: &str = "{\"schema\":\"iosonde.series/";
 
-/// One interval of one direction of a run. A percentile for which there are too few latencies in
-/// the interval is `None`.
+/// One interval of one direction of a run. A percentile without enough samples in the interval is
+/// `None`.
 #[derive(Serialize)]
 pub(crate) struct Row<'a> {
     pub(crate) workload: &'a str,
@@ -38,11 +38,11 @@ pub(crate) struct Row<'a> {
     #[serde(rename = "p99.9_ns")]
     p999_ns: Option<u64>,
     pub(crate) max_ns: Option<u64>,
-    /// Open loop: the longest wait of an operation that was due.
+    /// Open loop only: the longest wait of a due operation.
     backlog_ns: Option<u64>,
 }
 
-/// Rows in the order of time. A direction in which nothing was done has none.
+/// Rows in the order of time. A direction without operations has none.
 pub(crate) fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
     let jobs = intervals::all_jobs(run);
     let width_ns = intervals::common_width_ns(&jobs, width_ns);
@@ -70,7 +70,7 @@ pub(crate) fn rows(run: &Run, width_ns: u64) -> Vec<Row<'_>> {
     rows
 }
 
-/// The series of some runs as CSV. A percentile that is not earned is an empty cell.
+/// The series of some runs as CSV. A percentile without enough samples is an empty cell.
 pub fn csv(runs: &[&Run], width_ns: u64) -> String {
     let mut out = format!("{CSV_HEADER}\n");
     for row in runs.iter().flat_map(|run| rows(run, width_ns)) {
@@ -95,7 +95,7 @@ pub fn csv(runs: &[&Run], width_ns: u64) -> String {
     out
 }
 
-/// The series of some runs as one JSON object a line. A percentile that is not earned is `null`.
+/// The series of some runs as JSON lines. A percentile without enough samples is `null`.
 pub fn json_lines(runs: &[&Run], width_ns: u64) -> String {
     let all = runs.iter().flat_map(|run| rows(run, width_ns));
     all.map(|row| json_line(SCHEMA, &json!(row))).collect()
@@ -116,7 +116,7 @@ mod tests {
         let csv = csv(&[&run], 4_000_000_000);
         assert_golden("series.csv", &csv);
         assert_golden("series.jsonl", &json_lines(&[&run], 4_000_000_000));
-        // 10 s in steps of 4 s, twice; the last 2 s stand alone.
+        // Two directions over 10 s in intervals of 4 s; the last 2 s are an interval too.
         assert_eq!(csv.lines().count(), 1 + 3 * 2);
         let columns = CSV_HEADER.split(',').count();
         assert!(csv.lines().all(|line| line.split(',').count() == columns));
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_percentile_is_earned_in_each_interval() {
-        // 5,000 operations a second carry p99 and p99.9; 40 carry the median only.
+        // 5,000 operations per second suffice for p99 and p99.9, 40 only for the median.
         let of = |iops| {
             let run = run_of(&[Load { iops, noise: 0.0, ..Load::default() }]);
             let text = csv(&[&run], 1_000_000_000);

@@ -1,4 +1,4 @@
-//! What the devices of a campaign were found to be, with the evidence: as a document, as text, as a
+//! The sign-off of a campaign: results of its devices with the evidence, as JSON, as text, and as a
 //! page that a storage engineer signs.
 
 use std::path::Path;
@@ -20,17 +20,15 @@ pub const SIGN_OFF_SCHEMA: &str = "iosonde.signoff/1";
 pub struct SignOff {
     /// [`SIGN_OFF_SCHEMA`].
     pub schema: String,
-    /// Version of the program.
     pub program: String,
-    /// Name of the campaign.
     pub campaign: String,
-    /// When it was written, ns since 1970.
+    /// Time of writing, ns since 1970.
     pub written_unix_ns: u64,
     /// Whether every experiment is complete.
     pub complete: bool,
-    /// Whether that is so, and every stage in rounds was steady, in words.
+    /// In words, whether that is so and whether every stage in rounds was steady.
     pub verdict: String,
-    /// Exit code that the campaign asks for.
+    /// Exit code of the campaign.
     pub exit_code: u8,
     /// The devices, in the order of the file.
     pub devices: Vec<SignedDevice>,
@@ -38,25 +36,24 @@ pub struct SignOff {
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignedDevice {
-    /// As the file names it.
+    /// Name in the campaign file.
     pub name: String,
-    /// As the file gives it.
+    /// Path in the campaign file.
     pub path: String,
-    /// Its experiments, in their order.
     pub experiments: Vec<SignedExperiment>,
 }
 
 /// One experiment on a device.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignedExperiment {
-    /// As the file names it.
+    /// Name in the campaign file.
     pub name: String,
     /// `complete` or `incomplete`.
     pub state: String,
-    /// Why it is not complete, as far as its records say; empty otherwise.
+    /// The reason why it is incomplete, if its records give one; otherwise empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub because: String,
-    /// What came out; `None` where it is not complete.
+    /// The result; `None` if it is incomplete.
     #[serde(flatten)]
     pub result: Option<SignedResult>,
 }
@@ -67,28 +64,22 @@ pub struct SignedResult {
     pub exit_code: u8,
     /// The first line of its answer.
     pub verdict: String,
-    /// Its start, ns since 1970.
+    /// Start, ns since 1970.
     pub started_unix_ns: u64,
-    /// Where it measured.
+    /// Path of the target.
     pub target: String,
-    /// The device there, in words.
+    /// The device of the target, in words.
     pub device: String,
-    /// Maker's names and numbers of the device.
     pub identity: Option<Identity>,
-    /// Stages in rounds.
     pub stages: Vec<SignedStage>,
-    /// Where the records are.
     pub evidence: Evidence,
 }
 
-/// Maker's names and numbers of a device.
+/// Manufacturer's identification of a device.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Identity {
-    /// Model.
     pub model: Option<String>,
-    /// Serial number.
     pub serial: Option<String>,
-    /// Size, bytes.
     pub bytes: Option<u64>,
 }
 
@@ -96,22 +87,22 @@ pub struct Identity {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignedStage {
     pub name: String,
-    /// Whether it reached a steady state, and kept it.
+    /// Whether it became steady and stayed so.
     pub is_steady: bool,
-    /// The same in words, with the rounds.
+    /// The verdict in words, with the rounds.
     pub verdict: String,
-    /// Rounds that were completed.
+    /// Completed rounds.
     pub rounds: u32,
-    /// Times that the active range was written before.
+    /// Preconditioning writes of the whole active range.
     pub precondition_passes: u32,
 }
 
-/// Where the records of an experiment are.
+/// Location of an experiment's records.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Evidence {
-    /// The result folder, below the output directory of the campaign.
+    /// The result folder, relative to the output directory of the campaign.
     pub folder: String,
-    /// SHA-256 of the checksums of its files.
+    /// SHA-256 of its file `SHA256SUMS`.
     #[serde(rename = "sha256_of_SHA256SUMS")]
     pub sha256: String,
 }
@@ -121,8 +112,7 @@ impl SignOff {
         self.devices.iter().flat_map(|device| &device.experiments)
     }
 
-    /// What the devices were found to be, and what is left to do; `output` is where the results
-    /// are.
+    /// The results of the devices and the work left; `output` is the output directory.
     pub fn answer(&self, output: &Path) -> CampaignAnswer {
         let incomplete = self.experiments().filter(|each| each.result.is_none()).count();
         let results = self.experiments().filter_map(|each| each.result.as_ref());
@@ -159,7 +149,7 @@ impl SignOff {
         }
     }
 
-    /// The first three lines, and each experiment; `columns` is the width of the screen.
+    /// The first three lines, followed by each experiment, for a screen of `columns` columns.
     pub fn text(&self, output: &Path, columns: usize) -> String {
         let mut text = self.answer(output).text(columns);
         for device in &self.devices {
@@ -181,7 +171,7 @@ impl SignOff {
         text
     }
 
-    /// The page to be signed.
+    /// The page for the signature.
     pub fn report(&self, output: &Path) -> Report {
         let CampaignAnswer { result, complete, next } = self.answer(output);
         let first = self.experiments().filter_map(|each| each.result.as_ref());
@@ -249,20 +239,20 @@ impl SignOff {
 }
 
 impl SignedExperiment {
-    /// That it is not complete, and why.
+    /// `incomplete`, with the reason if known.
     fn incomplete(&self) -> String {
         let because = &self.because;
         if because.is_empty() { "incomplete".into() } else { format!("incomplete: {because}") }
     }
 }
 
-/// How many of how many: nothing to be used where some are missing.
+/// `3 of 4`; marked as unusable unless all are good.
 fn counted(good: usize, of: usize) -> Entry {
     let trust = if good == of { Trust::Good } else { Trust::Failed };
     Entry::new(if of == 0 { "-".into() } else { format!("{good} of {of}") }, "", trust)
 }
 
-/// An experiment, and what it came to.
+/// An experiment and its result.
 fn blocks_of(experiment: &SignedExperiment) -> [Block; 2] {
     let Some(result) = &experiment.result else {
         let missing = vec![format!("Result: {}", experiment.incomplete())];
@@ -372,7 +362,7 @@ mod tests {
         assert!(text.contains("1 of 2") && text.contains("0 of 1"), "{text}");
         assert!(text.contains("incomplete: stage s: read EIO"), "{text}");
         let value = serde_json::to_value(&all).unwrap();
-        // Name, state and reason, and nothing of a result.
+        // Only name, state and reason; no fields of a result.
         assert_eq!(value["devices"][0]["experiments"][0].as_object().unwrap().len(), 3);
     }
 }

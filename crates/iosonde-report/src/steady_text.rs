@@ -1,4 +1,4 @@
-//! The rounds of a run that goes on until it is steady, in a few lines.
+//! The rounds of a run that continues until it is steady, in a few lines.
 
 use iosonde_analysis::steady::{InWindow, SteadyFigures};
 use iosonde_model::units::{bytes, count, duration};
@@ -23,7 +23,7 @@ pub(crate) fn steady_text(figures: &SteadyFigures) -> String {
     out
 }
 
-/// The verdict with the figures that it is about: those of the window alone.
+/// The verdict, with figures of the window only.
 pub(crate) fn steady_line(figures: &SteadyFigures) -> String {
     let window = figures.in_window.as_ref().map(of_window);
     let which = if figures.steadiness.is_steady { "in the window" } else { "in the last rounds" };

@@ -5,7 +5,7 @@ use iosonde_analysis::verdict::{ReportedFinding, Verdict};
 
 use super::clean::clean;
 
-/// `Verdict: …` and up to three findings below it, one line each.
+/// `Verdict: …` followed by up to three findings, one line each.
 pub(crate) fn verdict_text(verdict: &Verdict) -> String {
     let mut out = format!("  Verdict: {}\n", clean(&verdict.words));
     for reported in &verdict.findings {
@@ -21,8 +21,8 @@ pub(crate) fn verdict_text(verdict: &Verdict) -> String {
     out
 }
 
-/// Where a finding appears: what stands before its words, and the line below. The words have the
-/// figures of one row, which is named first if there are several.
+/// The prefix of a finding's words, and the line below it. The prefix names the row whose figures
+/// the words contain, if there are several rows.
 fn place(reported: &ReportedFinding) -> (String, String) {
     let row = clean(&reported.row);
     let others: Vec<String> = reported
@@ -62,7 +62,8 @@ pub(crate) fn expectations_text(judged: &[Judged]) -> String {
     out
 }
 
-/// The figure; with its interval where that includes the limit: another run may end otherwise.
+/// The figure. If its interval includes the limit, another run may give another result, so the
+/// interval is shown too.
 fn figure(expectation: &Expectation, measured: f64, interval: Option<(f64, f64)>) -> String {
     let formatted = |figure| expectation.formatted(figure);
     match interval.filter(|_| expectation.is_within(interval)) {

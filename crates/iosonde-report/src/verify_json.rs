@@ -1,4 +1,4 @@
-//! A judged run of the verifier as a document.
+//! A judged run of the verifier as JSON.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use iosonde_model::record::run::Outcome;
 /// Name and version of the document.
 pub const VERIFY_RESULT_SCHEMA: &str = "iosonde.verify-result/2";
 
-/// The document: everything that was judged, every failure that was kept in detail.
+/// The document: all judgements, and all failures recorded in detail.
 pub fn verify_json(run: &VerifyRun, judged: &VerifyJudgement, exit_code: u8) -> Value {
     let verb = format!("verify {}", run.plan.mode.word());
     let fields = json!({
@@ -94,7 +94,7 @@ mod tests {
         let mut run = soak();
         damaged().into_iter().for_each(|failure| fail_with(&mut run, failure));
         let mut document = verify_json(&run, &judge(&run, &[]), 4);
-        // The plan and the program's version have tests of their own.
+        // The plan and the program version have their own tests.
         document["plan"] = Value::Null;
         document["program"] = Value::Null;
         let text = serde_json::to_string_pretty(&document).unwrap() + "\n";

@@ -14,12 +14,12 @@ use iosonde_model::record::VerifyRun;
 use iosonde_model::units::count::thousands;
 use iosonde_model::units::{bytes, duration};
 
-/// Groups of failures that are reported in full; the others are counted.
+/// Most groups of failures reported in full; the others are counted.
 const IN_FULL: usize = 8;
 /// Bytes in a row of a comparison.
 const ROW: usize = 16;
 
-/// What is about to be done, in three lines.
+/// Three lines that describe the test, printed before it starts.
 pub fn verify_heading(plan: &VerifyPlan) -> String {
     let target = plan.plan.target();
     let job = plan.plan.jobs.first();
@@ -45,7 +45,7 @@ pub fn verify_heading(plan: &VerifyPlan) -> String {
     )
 }
 
-/// Answer, heading, figures, caches, flushes, failures; for a screen of so many columns.
+/// Answer, heading, figures, caches, flushes and failures, for a screen of `screen` columns.
 pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement, screen: usize) -> String {
     let mut out = Text::new(screen, COLUMNS);
     out.push_str(&Answer::of_verify(run, judged).text(out.columns));
@@ -73,9 +73,9 @@ pub fn verify_text(run: &VerifyRun, judged: &VerifyJudgement, screen: usize) -> 
     out.into_string()
 }
 
-/// Doubts, notes, what caches may have answered, and whether flushes were honoured.
+/// Concerns, notes, caches that may have answered reads, and whether flushes were honoured.
 fn remarks(judged: &VerifyJudgement) -> Vec<(&'static str, String)> {
-    // What an inconclusive verdict says already.
+    // Concerns that the words of the verdict do not already contain.
     let beside = judged.doubts.iter().filter(|doubt| !judged.words.contains(doubt.as_str()));
     let caches = judged
         .caches
@@ -89,7 +89,7 @@ fn remarks(judged: &VerifyJudgement) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// The same as sections of a page: figures, remarks, and the failures that say most.
+/// The same as sections of a page: figures, remarks, and the most informative failures.
 pub fn verify_sections(run: &VerifyRun, judged: &VerifyJudgement) -> Vec<Section> {
     let rows = figures(run, &judged.figures).into_iter();
     let rows = rows.map(|(name, words)| vec![name.to_owned(), words]);
@@ -123,7 +123,7 @@ pub fn verify_sections(run: &VerifyRun, judged: &VerifyJudgement) -> Vec<Section
     sections
 }
 
-/// Failures that adjoin and have one cause, put together; those first that say most about it.
+/// Adjacent failures with the same cause as groups, the most informative groups first.
 fn groups(failures: &[FailureDetails]) -> Vec<&[FailureDetails]> {
     let writer = |report: &FailureDetails| report.expected.wrote.as_ref().map(|op| op.op);
     let adjoin = |one: &FailureDetails, next: &FailureDetails| {
@@ -134,14 +134,14 @@ fn groups(failures: &[FailureDetails]) -> Vec<&[FailureDetails]> {
             && next.damage.is_none()
     };
     let mut groups: Vec<&[FailureDetails]> = failures.chunk_by(adjoin).collect();
-    // What is missing somewhere often follows from what is wrong elsewhere.
+    // Missing data is often a consequence of a fault elsewhere, so it is sorted last.
     groups.sort_by_key(|group| {
         matches!(group[0].class.word(), "stale" | "lost" | "old-run" | "garbage")
     });
     groups
 }
 
-/// The lines of the table that have something to say.
+/// The lines of the table of figures; empty ones are left out.
 fn figures(run: &VerifyRun, figures: &VerifyFigures) -> Vec<(&'static str, String)> {
     let count = thousands;
     let mut lines = vec![(
@@ -228,7 +228,7 @@ fn at(bytes_per_s: Option<f64>) -> String {
     bytes_per_s.map_or_else(String::new, |rate| format!(", {}", bytes::per_second(rate)))
 }
 
-/// A group by its first failure.
+/// Reports a group by its first failure.
 fn report(out: &mut Text, group: &[FailureDetails]) {
     let failure = &group[0];
     let mut say = |name: &str, words: &str| {
@@ -282,11 +282,11 @@ fn report(out: &mut Text, group: &[FailureDetails]) {
         say("bytes", "in hexadecimal, [..] where they differ");
         compare(out, damage.shown_at, &damage.expected, &damage.found);
     }
-    // In one line, to be copied.
+    // On one line, so that it can be copied.
     let _ = writeln!(out, "    repeat    {}", clean(&failure.reproducer));
 }
 
-/// An operation with its place: `17 write of 8 KiB at 4,096 (generation 2)`.
+/// An operation and its place: `17 write of 8 KiB at 4,096 (generation 2)`.
 fn op_words(op: &OpDetails) -> String {
     let place = match op.bytes {
         0 => String::new(),
@@ -297,7 +297,7 @@ fn op_words(op: &OpDetails) -> String {
     format!("{} {}{place}{generation}", op.op, op.way)
 }
 
-/// Rows of bytes as they should be, each above the same bytes as found.
+/// Writes rows of the expected bytes, each above the bytes found.
 fn compare(out: &mut Text, at: u32, expected: &[u8], found: &[u8]) {
     let rows = expected.chunks(ROW).zip(found.chunks(ROW)).enumerate();
     for (row, (right, wrong)) in rows {
@@ -315,7 +315,7 @@ fn compare(out: &mut Text, at: u32, expected: &[u8], found: &[u8]) {
     }
 }
 
-/// What is not reported in full, by class.
+/// Counts, by class, the failures that are not reported in full.
 fn rest(out: &mut Text, judged: &VerifyJudgement, groups: &[&[FailureDetails]]) {
     let mut left: BTreeMap<&str, u64> = BTreeMap::new();
     for (class, count) in &judged.figures.failed_blocks {

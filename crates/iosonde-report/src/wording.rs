@@ -1,13 +1,13 @@
-//! Words that every renderer of a report uses alike.
+//! Words shared by all renderers of a report.
 
 use super::report::{Entry, Source, Table, Trust};
 use iosonde_model::record::store::timestamp;
 
-/// What stands before everything else where a report is not whole.
+/// First words of an incomplete report.
 pub(super) const PARTIAL: &str =
     "Partial: not everything that was planned was done. What follows is of what was.";
 
-/// Who measured and when.
+/// The measuring program and the start time.
 pub(super) fn source(source: &Source) -> String {
     let program = if source.program.is_empty() { "an unknown program" } else { &source.program };
     match source.started_unix_ns {
@@ -16,7 +16,7 @@ pub(super) fn source(source: &Source) -> String {
     }
 }
 
-/// The command line, with the words that need it in quotation marks.
+/// The command line, quoted for a shell where necessary.
 pub(super) fn command(source: &Source) -> String {
     let quoted = |word: &String| {
         let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
@@ -28,19 +28,19 @@ pub(super) fn command(source: &Source) -> String {
     source.command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// `2026-11-20 10:45:00 UTC`.
+/// A time as `2026-11-20 10:45:00 UTC`.
 pub(super) fn moment(unix_ns: u64) -> String {
     let to_the_second = &timestamp(unix_ns)[.."2026-11-20T10:45:00".len()];
     format!("{} UTC", to_the_second.replace('T', " "))
 }
 
-/// With a capital letter.
+/// Capitalises the first letter.
 pub(super) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The sign after an entry, by how far it can be trusted.
+/// The sign after an entry, by its trust.
 pub(super) fn mark(trust: Trust) -> &'static str {
     match trust {
         Trust::Good => "",
@@ -49,7 +49,7 @@ pub(super) fn mark(trust: Trust) -> &'static str {
     }
 }
 
-/// What stands behind an entry: its sign, and the number of its footnote.
+/// The sign of an entry and the number of its footnote.
 pub(super) fn marks(entry: &Entry, footnotes: &[&str]) -> String {
     let mut marks = match entry.trust {
         Trust::Good => String::new(),
@@ -61,7 +61,7 @@ pub(super) fn marks(entry: &Entry, footnotes: &[&str]) -> String {
     marks
 }
 
-/// What the signs that a table uses mean.
+/// Meanings of the signs used in a table.
 pub(super) fn legend(table: &Table) -> Vec<String> {
     let used = |trust| table.rows.iter().flatten().any(|entry| entry.trust == trust);
     let all = [
@@ -72,7 +72,7 @@ pub(super) fn legend(table: &Table) -> Vec<String> {
     formatted.map(|(trust, words)| format!("{} {words}", mark(trust))).collect()
 }
 
-/// Footnotes of a table: what is more to be said of entries that are not good, each once.
+/// Footnotes of a table: the details of entries of limited trust, each once.
 pub(super) fn footnotes(table: &Table) -> Vec<&str> {
     let mut notes: Vec<&str> = Vec::new();
     for entry in table.rows.iter().flatten() {
@@ -84,7 +84,7 @@ pub(super) fn footnotes(table: &Table) -> Vec<&str> {
     notes
 }
 
-/// The code and strength of a warning in brackets, or nothing.
+/// Code and strength of a warning in parentheses; empty if both are.
 pub(super) fn grounds(code: &str, strength: &str) -> String {
     match (code, strength) {
         ("", "") => String::new(),

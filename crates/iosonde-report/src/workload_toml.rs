@@ -1,7 +1,7 @@
-//! A workload as a file: the inverse of [`iosonde_model::spec::catalogue::parse_workload`].
+//! Writes a workload as a file: the inverse of [`iosonde_model::spec::catalogue::parse_workload`].
 //!
-//! What has its usual value is left out. The writer knows no field by name, so that it cannot
-//! forget one that is added.
+//! Default values are omitted. The writer does not list fields by name, so it cannot miss a new
+//! one.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 use super::clean::clean;
 use iosonde_model::spec::{Role, Workload, catalogue};
 
-/// Columns up to which a list stands on one line.
+/// Most columns of a list on one line.
 const COLUMNS: usize = 80;
 
-/// The file of a workload: `head` and one remark for each role become comments.
+/// The file of a workload; `head` and one remark per role become comments.
 ///
 /// # Errors
-/// In words, if a number of it has no place in TOML, whose integers have 63 bits.
+/// If a number does not fit into TOML's integers, which have 63 bits; in words.
 pub fn workload_toml(
     workload: &Workload,
     head: &[String],
@@ -46,12 +46,12 @@ pub fn workload_toml(
     Ok(out)
 }
 
-/// A line that no control character of a foreign name ends early.
+/// A comment line; removes control characters of foreign names, which could end the line.
 fn comment(line: &str) -> String {
     format!("# {}", clean(line)).trim_end().to_string() + "\n"
 }
 
-/// A role of this direction as a file has it that says nothing else.
+/// A role of the same direction with default values only.
 fn usual(role: &Role) -> Result<Role, String> {
     let text = format!(
         "name = 'w'\ntitle = 'w'\npattern = 'w'\nblock-size = 1\nread-percent = 0\n\
@@ -69,7 +69,7 @@ fn fields(of: &impl Serialize) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// What a reader wants to know first comes first, the others by name.
+/// Sorts fields: the most important ones first, the others by name.
 fn in_order(fields: &Map<String, Value>) -> Vec<(&String, &Value)> {
     const FIRST: [&str; 6] = ["name", "title", "rw", "pattern", "models", "threads"];
     let place = |key: &str| FIRST.iter().position(|first| *first == key).unwrap_or(FIRST.len());
@@ -78,7 +78,7 @@ fn in_order(fields: &Map<String, Value>) -> Vec<(&String, &Value)> {
     all
 }
 
-/// `key = value`; nothing where there is no value.
+/// `key = value`; empty for null.
 fn entry(key: &str, value: &Value) -> Result<String, String> {
     match value {
         Value::Null => Ok(String::new()),
@@ -86,14 +86,14 @@ fn entry(key: &str, value: &Value) -> Result<String, String> {
     }
 }
 
-/// A value on one line, or a list that is too long for one over several, which TOML allows
-/// between brackets.
+/// A value on one line. A list that is too long for one takes several, which TOML allows within
+/// brackets.
 fn inline(value: &Value) -> Result<String, String> {
     match value {
         Value::Null => Err("a list with a hole".into()),
         Value::Bool(value) => Ok(value.to_string()),
-        // A JSON string is a basic string of TOML, but for the one character that only TOML
-        // wants escaped.
+        // A JSON string is a TOML basic string, except for one character that only TOML requires to
+        // be escaped.
         Value::String(text) => {
             Ok(Value::from(text.as_str()).to_string().replace('\x7f', "\\u007f"))
         }
@@ -121,7 +121,7 @@ fn inline(value: &Value) -> Result<String, String> {
     }
 }
 
-/// Items, each with its comma, in lines that are as full as they may be.
+/// Items with their commas, in lines filled as far as possible.
 fn wrapped(items: &[String]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for item in items {
@@ -147,7 +147,7 @@ mod tests {
         Sync, SyncCall, Think, Threads, Wait, Zone,
     };
 
-    /// One of them, by chance.
+    /// A random element.
     fn pick<T: Clone>(chance: &mut Chance, of: &[T]) -> T {
         of[chance.below(of.len() as u64) as usize].clone()
     }
@@ -213,7 +213,7 @@ mod tests {
         pick(chance, &laws)
     }
 
-    /// A role with anything in every field.
+    /// A role with random values in all fields.
     fn role(chance: &mut Chance) -> Role {
         let some = |chance: &mut Chance| (chance.below(2) == 0).then(|| number(chance));
         let flag = |chance: &mut Chance| chance.below(2) == 0;

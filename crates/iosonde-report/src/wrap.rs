@@ -1,4 +1,4 @@
-//! Lines that fit a screen.
+//! Wraps lines to the width of a screen.
 
 use std::fmt;
 
@@ -6,13 +6,13 @@ use crate::report::Column;
 
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-/// Columns that a text takes on a terminal.
+/// Display width of a text, columns.
 pub(crate) fn width(text: &str) -> usize {
     textwrap::core::display_width(text)
 }
 
-/// Words in lines of at most so many columns, where the words allow it: the first line begins with
-/// `head`, and the others below its end.
+/// Wraps words to `columns` columns, if they allow it. The first line begins with `head`; the
+/// others are indented to its width.
 pub(crate) fn hanging(head: &str, words: &str, columns: usize) -> String {
     let indent = " ".repeat(width(head));
     let options = at_spaces(columns).initial_indent(head).subsequent_indent(&indent);
@@ -20,16 +20,16 @@ pub(crate) fn hanging(head: &str, words: &str, columns: usize) -> String {
     format!("{}\n", textwrap::fill(&words.join(" "), options))
 }
 
-/// A text for a screen of so many columns, as it is written.
+/// A text under construction for a screen.
 #[derive(Debug)]
 pub(crate) struct Text {
     out: String,
-    /// Columns of the screen.
+    /// Width of the screen, columns.
     pub(crate) columns: usize,
 }
 
 impl Text {
-    /// A text that takes at most `most` columns of a screen, however wide that is.
+    /// A text for a screen of `screen` columns, but not wider than `most`.
     pub(crate) fn new(screen: usize, most: usize) -> Text {
         Text { out: String::new(), columns: screen.min(most) }
     }
@@ -42,12 +42,12 @@ impl Text {
         self.out.push(sign);
     }
 
-    /// A paragraph whose later lines stand below the first word.
+    /// Appends a paragraph whose later lines are aligned with its first word.
     pub(crate) fn hanging(&mut self, head: &str, words: &str) {
         self.out.push_str(&hanging(head, words, self.columns));
     }
 
-    /// What was written after so many bytes.
+    /// The text written after the first `before` bytes.
     pub(crate) fn since(&self, before: usize) -> &str {
         &self.out[before..]
     }
@@ -68,20 +68,19 @@ impl fmt::Write for Text {
     }
 }
 
-/// What divides the headings of a table from its rows.
+/// Separator between the headings and the rows of a table.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Rule {
-    /// Nothing.
     None,
-    /// Dashes; bars divide the columns.
+    /// Dashes; the columns are separated by bars.
     Dashes,
-    /// A line.
+    /// A continuous line.
     Line,
 }
 
-/// A table between two columns of space and the end of the screen; where it is too wide, each row
-/// becomes a block: its first text, and below it every other with its heading. Of a table with a
-/// line the first text has its heading, too.
+/// A table, indented by two columns. If it is too wide, each row becomes a block: its first text,
+/// with all others below it after their headings. With [`Rule::Line`], the first text has its
+/// heading too.
 pub fn table(columns: &[Column], rows: &[Vec<String>], rule: Rule, screen: usize) -> String {
     let gap = if rule == Rule::Dashes { " | " } else { "  " };
     let fit = |at: usize| {
@@ -132,8 +131,8 @@ fn blocks(columns: &[Column], rows: &[Vec<String>], rule: Rule, screen: usize) -
     out
 }
 
-/// Breaks what is wider than so many columns at spaces. A sentence goes on two columns further in,
-/// an item of a list below its text.
+/// Breaks lines wider than `columns` at spaces. Continuation lines are indented by two more
+/// columns; those of a list item are aligned with its text.
 pub fn wrapped(text: &str, columns: usize) -> String {
     let lines = text.split('\n').map(|line| {
         if width(line) <= columns {

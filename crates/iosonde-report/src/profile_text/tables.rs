@@ -12,12 +12,12 @@ use iosonde_model::units::count;
 use super::cells::{Table, maybe_percent, megabytes, percent, rate, time};
 use super::no_data;
 
-/// Rows of a table at most; the rest is in the record.
+/// Most rows of a table; the record has the rest.
 const ROWS: usize = 20;
-/// Share of the bytes below which a thread of others, or a file, has no row.
+/// A thread of another program, or a file, with a smaller share of the bytes has no row.
 const SMALL: f64 = 0.001;
 
-/// `Per-Thread IO Breakdown:` and its table.
+/// Writes `Per-Thread IO Breakdown:` and its table.
 pub(super) fn threads(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     out.push_str("Per-Thread IO Breakdown:\n");
     match threads_table(run, figures) {
@@ -32,7 +32,7 @@ pub(super) fn threads(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     }
 }
 
-/// The heaviest threads, and how many names there are besides.
+/// A table of the heaviest threads, and the number of further names.
 pub(super) fn threads_table(run: &ProfileRun, figures: &Figures) -> Option<(Table, usize)> {
     if run.source.method == Method::Counters || figures.threads.is_empty() {
         return None;
@@ -72,10 +72,10 @@ pub(super) fn threads_table(run: &ProfileRun, figures: &Figures) -> Option<(Tabl
     Some((table, left))
 }
 
-/// Threads of one name that are more than this many have one row together.
+/// If more threads than this share a name, they share one row.
 const ALIKE: usize = 4;
 
-/// The threads, those of one name together where they are many, with their number.
+/// Threads with their number; those that share a name are combined if there are many.
 fn by_name(threads: &[ThreadFigures]) -> Vec<(ThreadFigures, usize)> {
     let same = |a: &ThreadRun, b: &ThreadRun| {
         (&a.name, a.of_program, a.of_kernel) == (&b.name, b.of_program, b.of_kernel)
@@ -95,7 +95,7 @@ fn by_name(threads: &[ThreadFigures]) -> Vec<(ThreadFigures, usize)> {
     grouped
 }
 
-/// Adds the figures of one to the other.
+/// Adds the figures of `one` to `sum`.
 fn add(sum: &mut ThreadFigures, one: &ThreadFigures) {
     let (to, of) = (&mut sum.thread, &one.thread);
     to.reads += of.reads;
@@ -116,7 +116,7 @@ fn moved(thread: &ThreadRun) -> u64 {
     thread.read_bytes + thread.write_bytes
 }
 
-/// Time in syncs; more than all of it where several are in flight at once.
+/// Share of the time in syncs; above 1 several syncs were in flight at once on average.
 fn in_sync(share: f64) -> String {
     if share > 1.0 { format!("{} at once", count::significant(share)) } else { percent(share) }
 }
@@ -128,7 +128,7 @@ fn more(out: &mut Text, left: usize, what: &str) {
     }
 }
 
-/// On whose behalf the requests were made.
+/// Requests by the class on whose behalf they were made.
 pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
     let rows = figures.classes.iter().map(|class| {
         vec![
@@ -145,7 +145,7 @@ pub(super) fn classes_table(run: &ProfileRun, figures: &Figures) -> Table {
     Table::new(&["Made for"], &numbers, rows)
 }
 
-/// Reads and writes by why they were made, where that differs.
+/// Reads and writes by their flags, if flags differ.
 pub(super) fn flags_table(figures: &Figures) -> Table {
     let differ = figures.flags.iter().any(|each| each.flag != Flag::None);
     let rows = figures.flags.iter().filter(|_| differ).map(|each| {
@@ -186,7 +186,7 @@ fn made_for(class: Class, subject: &Subject) -> String {
     }
 }
 
-/// Calls that make data durable, by kind and by thread group.
+/// Sync calls by kind and by thread group.
 pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     let Some(syncs) = called(figures) else { return };
     out.push_str("\nSync Calls:\n");
@@ -213,7 +213,7 @@ pub(super) fn syncs(out: &mut Text, run: &ProfileRun, figures: &Figures) {
     }
 }
 
-/// The syncs, if there were any.
+/// The sync calls, if there were any.
 pub(super) fn called(figures: &Figures) -> Option<&SyncFigures> {
     figures.syncs.as_ref().filter(|syncs| syncs.calls > 0)
 }
@@ -236,10 +236,10 @@ pub(super) fn syncs_table(syncs: &SyncFigures) -> Table {
     Table::new(&["Sync Call"], &numbers, rows)
 }
 
-/// Heading of their table.
+/// Heading of the table of parts.
 pub(super) const SYNC_PARTS: &str = "Where their time goes";
 
-/// Time of each kind of call by what was in flight.
+/// Time of each kind of call by the work in flight.
 pub(super) fn sync_parts_table(syncs: &SyncFigures) -> Table {
     let rows = syncs.kinds.iter().flat_map(|kind| {
         kind.parts.iter().map(|part| {
@@ -255,7 +255,7 @@ pub(super) fn sync_parts_table(syncs: &SyncFigures) -> Table {
     Table::new(&["Sync Call", "In Flight"], &["per call", "total", "Share"], rows)
 }
 
-/// Files of the program.
+/// Writes the tables of files.
 pub(super) fn files(out: &mut Text, figures: &Figures) {
     let (table, left) = files_table(figures);
     if !table.is_empty() {
@@ -265,11 +265,11 @@ pub(super) fn files(out: &mut Text, figures: &Figures) {
     }
 }
 
-/// The heaviest files, and how many there are besides.
+/// A table of the heaviest files, and the number of further files.
 pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
     let formatted = heaviest(figures);
     let unknown = || figures.files.iter().map(|each| &each.file).filter(|file| file.is_unknown());
-    // Direct I/O of an unknown file of the same disk may be its own.
+    // Direct I/O of an unknown file on the same disk may belong to this file.
     let direct_is_known = |file: &FileRun| {
         file.direct_bytes > 0 || unknown().all(|other| other.device != file.device)
     };
@@ -292,7 +292,7 @@ pub(super) fn files_table(figures: &Figures) -> (Table, usize) {
     (Table::new(&["File"], &numbers, rows), figures.files.len() - formatted.len())
 }
 
-/// Files that have a row.
+/// Files with a row of their own.
 fn heaviest(figures: &Figures) -> Vec<&FileFigures> {
     let moved = |file: &FileRun| file.read_bytes + file.write_bytes;
     let all: u64 = figures.files.iter().map(|each| moved(&each.file)).sum();
@@ -303,7 +303,7 @@ fn heaviest(figures: &Figures) -> Vec<&FileFigures> {
 /// Heading of the latencies of files and of cgroups.
 pub(super) const LATENCIES: &str = "Latency of their requests";
 
-/// The latencies of reads and writes behind whose they are, where there are any.
+/// Read and write latencies by owner; owners without latencies are left out.
 fn latencies<'a>(
     what: &str,
     all: impl Iterator<Item = (&'a String, &'a Latency, &'a Latency)>,
@@ -333,7 +333,7 @@ pub(super) fn file_latencies_table(figures: &Figures) -> Table {
     latencies("File", files.map(|each| (&each.file.path, &each.read_ns, &each.write_ns)))
 }
 
-/// Cgroups, where there is more than one.
+/// Writes the tables of cgroups, if there are several.
 pub(super) fn cgroups(out: &mut Text, figures: &Figures) {
     if figures.cgroups.len() > 1 {
         cgroups_table(figures).write_below(out, "\nCgroups");
@@ -355,7 +355,7 @@ pub(super) fn cgroups_table(figures: &Figures) -> Table {
     Table::new(&["Cgroup"], &["Requests", "Read MB", "Write MB"], rows)
 }
 
-/// Their latencies.
+/// Latencies of cgroups.
 pub(super) fn cgroup_latencies_table(figures: &Figures) -> Table {
     let cgroups = figures.cgroups.iter().take(ROWS);
     latencies("Cgroup", cgroups.map(|each| (&each.cgroup.path, &each.read_ns, &each.write_ns)))

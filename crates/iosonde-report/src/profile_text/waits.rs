@@ -1,4 +1,4 @@
-//! What the program waits for and the heaviest files: the answer, before all figures.
+//! Waits of the program and its heaviest files, placed before all figures.
 
 use crate::clean::clean;
 use crate::wrap::Text;
@@ -8,18 +8,18 @@ use iosonde_model::units::{bytes, count, duration};
 
 use super::cells::{percent, shortened};
 
-/// Files that are named.
+/// Most files that are named.
 const FILES: usize = 3;
-/// Characters of a path.
+/// Most characters of a path.
 const ROOM: usize = 60;
-/// Share of the requests of others that is worth a word.
+/// Least share of other programs' requests that is reported.
 const OTHERS: f64 = 0.01;
-/// The same from which on it would be rounded to all of them.
+/// From this share on, rounding would show all of them.
 const NEARLY_ALL: f64 = 0.995;
-/// Share of the time without a CPU that is worth a word.
+/// Least share of the time without a CPU that is reported.
 const NO_CPU: f64 = 0.02;
 
-/// `Waits:` and `Files:`, where there is something to say.
+/// Writes `Waits:` and `Files:`, unless they are empty.
 pub(super) fn waits(out: &mut Text, figures: &Figures) {
     let shares = shares(figures);
     if !shares.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn waits(out: &mut Text, figures: &Figures) {
     }
 }
 
-/// Whether it is the entry for all files that are not listed, which alone has no disk.
+/// Whether it is the sum entry for all unlisted files, the only one without a disk.
 fn is_sum(file: &FileRun) -> bool {
     file.device.is_empty() && file.inode == 0
 }
@@ -85,7 +85,7 @@ pub(super) fn shares(figures: &Figures) -> Vec<String> {
         words.push(format!("on a CPU {}", percent(share)));
     }
     if let Some(share) = waits.for_others.filter(|share| *share >= OTHERS) {
-        // The program has requests on these devices.
+        // The program itself has requests on these devices, so the share is below 100 %.
         let share = if share >= NEARLY_ALL { "nearly all".to_owned() } else { percent(share) };
         words.push(format!("{share} of the requests were for others"));
     }
@@ -113,7 +113,7 @@ mod tests {
         assert!(
             text.contains("blocked on I/O 50% of the time; requests in flight 50% of the time")
         );
-        // It took a second, and its pages were written until the end.
+        // The program took a second, and its pages were written until the end.
         run.measured_ns = 1_000_000_000;
         run.io_delay_ns = None;
         let figures = figures(&run);

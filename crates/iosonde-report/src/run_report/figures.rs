@@ -1,4 +1,4 @@
-//! A run as pictures: throughput and latency over time, and the distribution of latencies.
+//! Pictures of a run: throughput and latency over time, and latency distributions.
 
 use crate::chart::{Axis, Band, ChartError, Curve, Figure, Kind, Marks, Panel, Quantity, style};
 use crate::latency_map::{self, Column};
@@ -9,14 +9,14 @@ use iosonde_model::record::run::Run;
 use iosonde_model::units::duration;
 use iosonde_stats::{Histogram, Quantile};
 
-/// Width of an interval of a picture at least, ns.
+/// Least length of an interval in a picture, ns.
 pub(super) const STEP_NS: u64 = 1_000_000_000;
-/// Where the time axis begins.
+/// Title of the time axis.
 const SINCE: &str = "time since the start of measurement";
-/// Intervals of a picture at most.
+/// Most intervals in a picture.
 const INTERVALS: u64 = 600;
 
-/// The pictures of the run with this number.
+/// The pictures of a run; `index` is its position in the report.
 pub(super) fn pictures(index: usize, run: &Run, row: &Assessment) -> Vec<Picture> {
     let subject = format!("{} · {}", run.plan.title, run.target.path);
     let drawn = [
@@ -38,7 +38,7 @@ pub(super) fn pictures(index: usize, run: &Run, row: &Assessment) -> Vec<Picture
         ),
     ];
     let named = drawn.into_iter().filter_map(|(name, caption, figure)| {
-        // What holds no value is not drawn.
+        // A picture without values is left out.
         let figure = figure.ok()?;
         let name = format!("run-{}-{name}", index + 1);
         Some(Picture { name, caption: caption.into(), figure })
@@ -149,7 +149,7 @@ fn distribution(run: &Run, row: &Assessment, subject: &str) -> Result<Figure, Ch
     }
     let merged = intervals::DIRECTIONS.map(|(name, of)| {
         let mut sum = Histogram::new();
-        // In an open loop the latency that counts is from the due time.
+        // In an open loop, the relevant latency is the response time from the due time.
         let open = run.jobs.iter().any(|job| of(job).response.count() > 0);
         for job in &run.jobs {
             sum.merge(if open { &of(job).response } else { &of(job).latency });

@@ -19,7 +19,7 @@ pub(super) fn overview(rows: &[(&Run, &Assessment)], subject: &str) -> Result<Fi
     });
     let durable = rows.iter().map(|(_, row)| {
         let rate = row.figures.durable.as_ref()?.bytes_per_s?;
-        // Durable are writes alone; beside a mix they stand for themselves.
+        // Durable bandwidth counts only writes; in a mix it is lower than the total.
         valid(row).then(|| bar(&row.title, "durable writes", rate))
     });
     let usual = rows.iter().map(|(run, row)| usual(&placement, run, &row.title));

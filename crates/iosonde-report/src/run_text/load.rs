@@ -1,4 +1,4 @@
-//! The load of a run in one line, with the words of fio.
+//! The load of a run in one line, in fio's terms.
 
 use std::fmt::Write;
 
@@ -60,7 +60,7 @@ pub(crate) fn rw(job: &Job) -> String {
     .into()
 }
 
-/// One size, or the smallest and the largest of those that are drawn.
+/// The block size, or the smallest and the largest if sizes vary.
 fn sizes(job: &Job) -> String {
     let ways = [
         (IoKind::Read, job.reads()),
@@ -73,7 +73,7 @@ fn sizes(job: &Job) -> String {
     if low == high { size(low) } else { format!("{}-{}", size(low), size(high)) }
 }
 
-/// `4k`, `1m`, `512`: the way sizes are typed.
+/// A size in the notation of options: `4k`, `1m`, `512`.
 pub(crate) fn size(bytes: u64) -> String {
     for (scale, unit) in [(1u64 << 30, "g"), (1 << 20, "m"), (1 << 10, "k")] {
         if bytes >= scale && bytes.is_multiple_of(scale) {
@@ -83,7 +83,7 @@ pub(crate) fn size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// To the millisecond, unless it is shorter.
+/// Seconds, rounded to a millisecond unless the time is shorter.
 fn seconds(ns: u64) -> String {
     let ns = if ns < 1_000_000 { ns } else { (ns + 500_000) / 1_000_000 * 1_000_000 };
     format!("{}s", ns as f64 / 1e9)

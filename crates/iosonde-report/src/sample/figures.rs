@@ -1,4 +1,4 @@
-//! The pictures of the demonstration.
+//! The pictures of the sample report.
 
 use super::{Drawn, Level, SECONDS, second};
 use crate::chart::{Axis, Band, Curve, Figure, Kind, Marks, Panel, Quantity, Scale, style};
@@ -6,7 +6,7 @@ use crate::report::Trust;
 use iosonde_model::units::count::thousands;
 use iosonde_model::units::duration;
 
-/// Throughput against depth, with its interval.
+/// Throughput over depth, with its interval.
 pub(super) fn rate(levels: &[Level]) -> Drawn {
     let used: Vec<&Level> = used(levels).collect();
     let words = |level: &Level| {
@@ -26,7 +26,7 @@ pub(super) fn rate(levels: &[Level]) -> Drawn {
     figure("Throughput", x_axis(&used)?, y, Marks::curves(vec![band], vec![curve]))
 }
 
-/// Latency against depth.
+/// Latency over depth.
 pub(super) fn latency(levels: &[Level]) -> Drawn {
     let used: Vec<&Level> = used(levels).collect();
     let mean = curve(
@@ -48,7 +48,7 @@ pub(super) fn latency(levels: &[Level]) -> Drawn {
     figure("Latency", x_axis(&used)?, y, Marks::curves(Vec::new(), vec![mean, p99]))
 }
 
-/// Share above each latency.
+/// Share of requests above each latency.
 pub(super) fn tails() -> Drawn {
     let depths = [(1, 80e3), (8, 110e3), (64, 640e3)];
     let curves = depths.into_iter().enumerate().map(|(number, (depth, scale))| {
