@@ -22,7 +22,7 @@ pub(crate) fn compare_json(schema: &str, compared: &impl Serialize, exit_code: u
     document
 }
 
-/// Removes control characters from all strings.
+/// Escapes control characters in all strings.
 fn cleaned(value: &mut Value) {
     match value {
         Value::String(text) => *text = clean(text),

@@ -60,7 +60,7 @@ pub const FIGURES: [(&str, Draw); 15] = [
 /// Kinds drawn for every stage in rounds, even if its file does not name them.
 const OF_ROUNDS: [&str; 2] = ["convergence", "window"];
 
-/// Alternative text of each kind.
+/// Description of each kind for captions, also for readers who cannot see the picture.
 fn described(kind: &str) -> &'static str {
     match kind {
         "bars" => "grouped bars",

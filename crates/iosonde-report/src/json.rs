@@ -287,7 +287,7 @@ mod tests {
         let value = json(&Document { verb: "run", cells: &[(&run, &facts)], ..Default::default() });
         assert_eq!(value["summary"], Value::Null);
         assert_eq!(value["cells"][0]["status"], "invalid");
-        // Nor has a run that failed.
+        // A failed run has no summary either.
         run.outcome = Outcome::Failed { error: "read EIO".into() };
         let facts = assess(&run, None);
         let value = json(&Document { verb: "run", cells: &[(&run, &facts)], ..Default::default() });

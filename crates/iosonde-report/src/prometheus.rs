@@ -44,7 +44,7 @@ impl Metrics {
     }
 }
 
-/// Escapes a label value: removes control characters; escapes backslashes and quotes.
+/// Escapes the control characters, backslashes and quotes of a label value.
 fn escaped(text: &str) -> String {
     clean(text).replace('\\', "\\\\").replace('"', "\\\"")
 }

@@ -46,7 +46,7 @@ pub fn workload_toml(
     Ok(out)
 }
 
-/// A comment line; removes control characters of foreign names, which could end the line.
+/// A comment line; escapes control characters of foreign names, which could end the line.
 fn comment(line: &str) -> String {
     format!("# {}", clean(line)).trim_end().to_string() + "\n"
 }

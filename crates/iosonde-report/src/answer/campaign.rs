@@ -8,9 +8,9 @@ use super::lines;
 /// The first three lines of a campaign.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct CampaignAnswer {
-    /// The steps that are done.
+    /// The progress or the verdict of the campaign.
     pub result: String,
-    /// `yes` or `no`, with what is missing or failed.
+    /// `yes` or `no`, with missing experiments and unsteady stages.
     pub complete: String,
     /// One command or action.
     pub next: String,

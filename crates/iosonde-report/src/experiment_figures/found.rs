@@ -46,8 +46,8 @@ fn key(view: &View, name: &str, line: &str) -> String {
     if lines.count() < 2 { name.into() } else { format!("{name}-{}", slug(line)) }
 }
 
-/// A line across the plot at the level found for a series; `None` if it is outside the measured
-/// levels.
+/// A line across the plot at the level found for a series; `None` if it is undecided or outside the
+/// measured levels.
 pub(super) fn marker(view: &View, name: &str, series: &Series) -> Option<Marker> {
     let found = found(view, name, series)?;
     let (first, last) = view.span().filter(|_| is_of_x(view))?;
