@@ -240,7 +240,7 @@ fn placement_text(placement: &Placement, screen: usize) -> String {
             ]
         })
         .collect();
-    // Without headings.
+    // The lines of the table without its empty headings.
     let text = table(&columns, &rows, Rule::None, screen);
     out.extend(text.lines().filter(|line| !line.trim().is_empty()).flat_map(|line| [line, "\n"]));
     out
@@ -392,7 +392,7 @@ fn mark(assessment: &Assessment) -> &'static str {
     }
 }
 
-/// `4K`, `1M`, `512B`.
+/// A block size: `4K`, `1M`, `512B`.
 fn size(bytes: u64) -> String {
     let size = run_text::size(bytes).to_uppercase();
     if size.ends_with(|last: char| last.is_ascii_digit()) { size + "B" } else { size }

@@ -10,7 +10,7 @@ use iosonde_analysis::comparison::Comparison;
 /// Name and version of the document's schema.
 pub const COMPARISON_SCHEMA: &str = "iosonde.comparison/2";
 
-/// The document on stdout.
+/// The JSON document of a comparison.
 pub fn comparison_json(compared: &Comparison, exit_code: u8) -> Value {
     compare_json(COMPARISON_SCHEMA, compared, exit_code)
 }

@@ -155,7 +155,7 @@ fn thousands(number: f64) -> String {
     count::thousands(number.abs().round() as u64)
 }
 
-/// `-8.1 %`, `+14,369 %`
+/// A change in percent: `-8.1 %`, `+14,369 %`.
 pub(crate) fn percent(change: f64) -> String {
     match 100.0 * change {
         large if large.abs() >= 1_000.0 => {

@@ -61,7 +61,7 @@ fn latency_line(latencies: &Latencies) -> String {
     )
 }
 
-/// The document on stdout.
+/// The JSON document of a replay compared with its recording.
 pub fn fidelity_json(fidelity: &Fidelity, recorded: &str, regenerated: &str, exit: u8) -> Value {
     #[derive(Serialize)]
     struct Document<'a> {

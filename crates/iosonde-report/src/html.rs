@@ -26,7 +26,7 @@ const FOLDED: usize = 4;
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
 
-/// The whole page.
+/// A report as an HTML page.
 ///
 /// # Errors
 /// If a figure cannot be drawn.

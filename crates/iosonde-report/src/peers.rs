@@ -19,7 +19,7 @@ const COLUMNS: usize = 120;
 /// Most lines of one kind.
 const SHOWN: usize = 20;
 
-/// The document on stdout.
+/// The JSON document of a comparison of peers.
 pub fn peers_json(peers: &Peers, exit_code: u8) -> Value {
     compare_json(PEERS_SCHEMA, peers, exit_code)
 }

@@ -1,4 +1,4 @@
-//! A report for a terminal.
+//! A report as text for a terminal.
 
 use super::clean::clean;
 use super::report::{Block, Column, Entry, Report, Table, Warning};

@@ -12,7 +12,6 @@ use iosonde_analysis::experiment::Conformance;
 use iosonde_analysis::finding::{Finding, Severity};
 use iosonde_model::units::duration;
 
-/// A whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     /// The subject (`Queue depth of /mnt/data`).

@@ -15,7 +15,6 @@ use iosonde_model::units::{bytes, count};
 /// Name and version of the document.
 pub const SIGN_OFF_SCHEMA: &str = "iosonde.signoff/1";
 
-/// The sign-off of a campaign.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignOff {
     /// [`SIGN_OFF_SCHEMA`].
@@ -83,7 +82,6 @@ pub struct Identity {
     pub bytes: Option<u64>,
 }
 
-/// A stage in rounds.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignedStage {
     pub name: String,

@@ -1,4 +1,4 @@
-//! Annotations inside a plot: lines across with a label, and call-out boxes.
+//! Annotations inside a plot: labelled lines and ranges, and call-out boxes.
 
 use super::plot::Edge;
 

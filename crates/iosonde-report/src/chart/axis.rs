@@ -65,7 +65,7 @@ impl Axis {
     /// An axis of shares from 0 to 1.
     ///
     /// # Errors
-    /// None.
+    /// Never.
     pub fn whole(title: impl Into<String>) -> Result<Axis, ChartError> {
         Ok(Axis::new(title, Quantity::Share, Scale::exactly(Kind::Linear, 0.0, 1.0)?))
     }

@@ -1,4 +1,4 @@
-//! Lines, steps and bands.
+//! Draws lines, step curves and bands.
 
 use std::fmt::Write;
 

@@ -31,7 +31,6 @@ pub struct Panel {
 pub enum Marks {
     /// Curves and measured points with their annotations.
     Plot(Plot),
-    /// A heat map.
     Heat(HeatMap),
     /// Groups of bars over names.
     Bars(Bars),
@@ -53,7 +52,7 @@ pub(super) enum Key {
     Cross,
 }
 
-/// Pixels around a plot.
+/// Space around a plot, pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Margins {
     pub left: f64,

@@ -21,7 +21,6 @@ pub struct Plot {
     pub bands: Vec<Band>,
     /// Step curves, on the left axis.
     pub curves: Vec<Curve>,
-    /// Lines through measured points.
     pub lines: Vec<Line>,
     /// Vertical lines and shaded ranges.
     pub markers: Vec<Marker>,

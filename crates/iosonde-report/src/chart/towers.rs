@@ -17,7 +17,6 @@ pub struct Towers {
     pub towers: Vec<Tower>,
 }
 
-/// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tower {
     /// Index of its name on the x axis.

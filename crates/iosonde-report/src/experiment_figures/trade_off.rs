@@ -96,7 +96,7 @@ fn panel(view: &View, sheet: &mut Sheet, facet: &Facet, rate: Measure) -> Drawn 
     Ok(())
 }
 
-/// The points of a series at one of its latencies.
+/// A line through the points of a series, for one of its latencies.
 fn line(
     view: &View,
     series: &Series,

@@ -17,7 +17,7 @@ use crate::report::Datum;
 
 const GROUP_ROWS: usize = 200_000;
 
-/// A Parquet file.
+/// A Parquet file under construction.
 pub struct Columns {
     form: Form,
     writer: SerializedFileWriter<File>,

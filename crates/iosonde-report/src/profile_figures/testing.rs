@@ -16,7 +16,7 @@ use iosonde_stats::Histogram;
 struct Lot(u64);
 
 impl Lot {
-    /// `0..1`.
+    /// A number in `0..1`.
     fn draw(&mut self) -> f64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

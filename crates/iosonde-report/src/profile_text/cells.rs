@@ -36,7 +36,7 @@ pub(super) fn time(ns: f64) -> String {
     format!("{}{unit}", count::significant(ns / scale))
 }
 
-/// `12%`, `0.3%`.
+/// A share in percent: `12%`, `0.3%`.
 pub(super) fn percent(share: f64) -> String {
     match share * 100.0 {
         percent if percent >= 9.95 || percent == 0.0 => format!("{percent:.0}%"),
