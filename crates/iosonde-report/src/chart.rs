@@ -80,7 +80,14 @@ pub enum ChartError {
     NotBelowOne { value: f64 },
     /// A value outside its scale.
     #[error("{axis}: found {value}, expected {from} to {to}; fit the scale to all values")]
-    Outside { axis: String, value: f64, from: f64, to: f64 },
+    Outside {
+        axis: String,
+        value: f64,
+        /// Lower end of the scale.
+        from: f64,
+        /// Upper end of the scale.
+        to: f64,
+    },
     /// A mark for the right axis in a plot without one.
     #[error("found {what} for the right axis, expected the plot to have one")]
     NoRightAxis { what: String },

@@ -21,8 +21,8 @@ const COLUMNS: usize = 120;
 pub const SELFTEST_SCHEMA: &str = "iosonde.selftest/1";
 const VERB: &str = "verify selftest";
 
-/// The answer, the matrix, false alarms of faultless simulations, and commands that repeat failures,
-/// for a screen of `screen` columns.
+/// The answer, the matrix, false alarms in simulations without a fault, and commands that repeat
+/// failures, for a screen of `screen` columns.
 pub fn selftest_text(
     matrix: &Matrix,
     seed: u64,

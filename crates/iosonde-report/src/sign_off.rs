@@ -82,6 +82,7 @@ pub struct Identity {
     pub bytes: Option<u64>,
 }
 
+/// A stage in rounds.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct SignedStage {
     pub name: String,

@@ -22,7 +22,7 @@ fn law(order: &Order, job: &Job, out: &mut Said) {
             out.lacks_if(*lanes > 1, "several threads that stand in for one queue");
             out.lacks_if(!on_own_grid, "a sequential stream on another grid than its block size");
         }
-        // fio keeps no random map on another grid; it would not cover every block exactly once.
+        // fio keeps no random map on another grid, so it may not access every block exactly once.
         Order::Permutation { .. } | Order::RandomMap { .. } if !on_own_grid => {
             out.lacks("every block once on another grid than the block size");
         }
