@@ -57,7 +57,7 @@ impl Answer {
             true => "no metric could be compared".to_owned(),
             false => parts.join("; "),
         };
-        // With several rows, a side has one run per row.
+        // `sides` counts the runs of all cells; what matters is the fewest runs of a metric.
         let fewest = |side: usize| rows.iter().map(|(_, row)| row.contrast.runs[side]).min();
         let [a, b] = [0, 1].map(|side| fewest(side).unwrap_or(compared.sides[side].runs));
         let confidence = match compared.warnings.first() {
