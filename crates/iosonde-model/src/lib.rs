@@ -4,8 +4,7 @@
 //! spec::Workload -> plan::Plan -> record::Run
 //! ```
 //!
-//! Everything here takes data and gives data, but for the modules of [`record`] that keep results
-//! in files.
+//! Everything here maps data to data, except the modules of [`record`] that store results in files.
 #![forbid(unsafe_code)]
 #![allow(missing_docs, reason = "a name that says it all has no sentence that repeats it")]
 

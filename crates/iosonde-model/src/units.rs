@@ -1,8 +1,8 @@
-//! How are quantities written and read?
+//! Parsing and formatting of quantities.
 //!
 //! One rule for the whole program: a bare suffix and an IEC suffix are binary (`4k` = `4KiB` =
-//! 4096), `kB`, `MB`, `GB` are decimal. Bandwidth is shown in MB/s of 10^6 bytes. Inside,
-//! everything is bytes and nanoseconds in integers, with the unit in the name.
+//! 4096), `kB`, `MB`, `GB` are decimal. Bandwidth is shown in MB/s of 10^6 bytes. Internally, all
+//! values are integer bytes and nanoseconds, with the unit in the name.
 
 pub mod bytes;
 pub mod clean;
@@ -18,26 +18,26 @@ use serde::{Deserialize, de};
 /// Why a quantity was not understood.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum UnitError {
-    /// Nothing there.
+    /// The text is empty.
     #[error("found nothing, expected {expected}")]
     Empty { expected: &'static str },
-    /// Not a number.
+    /// The text is not a number.
     #[error("found `{found}`, expected {expected}")]
     Malformed { found: String, expected: &'static str },
-    /// Unknown unit.
+    /// The unit is unknown.
     #[error("found the unit `{unit}` in `{found}`, expected {expected}")]
     Unit {
         found: String,
-        /// The part that is not a unit.
+        /// The text after the number.
         unit: String,
         expected: &'static str,
     },
-    /// Too large for 64 bits.
+    /// The value exceeds 64 bits.
     #[error("`{found}` is too large")]
     Overflow { found: String },
 }
 
-/// A quantity in a file: as a number, or in words with its unit.
+/// A quantity in a file: a number, or a string with a unit.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Quantity {
@@ -54,7 +54,7 @@ impl Quantity {
     }
 }
 
-/// Splits `12.5ms` into a number and a unit. Digits with at most one point; no sign, no exponent.
+/// Splits `12.5ms` into number and unit. The number has at most one point, no sign, no exponent.
 fn split<'a>(text: &'a str, expected: &'static str) -> Result<(&'a str, &'a str), UnitError> {
     let trimmed = text.trim();
     if trimmed.is_empty() {
@@ -76,7 +76,7 @@ fn scaled(number: &str, scale: u64, found: &str) -> Result<u64, UnitError> {
     let whole: u64 =
         if whole.is_empty() { 0 } else { whole.parse().map_err(|_error| overflow())? };
     let mut total = u128::from(whole) * u128::from(scale);
-    // Digits past the eighteenth cannot matter: scale is below 10^19.
+    // The eighteenth digit is the last that matters: scale is below 10^19.
     let digits = &fraction[..fraction.len().min(18)];
     if !digits.is_empty() {
         let part: u64 = digits.parse().map_err(|_error| overflow())?;

@@ -34,7 +34,7 @@ const UNITS: [(&str, u64); 21] = [
 /// Reads a size in bytes: `4k`, `1.5GiB`, `512`, `4kB`. Case does not matter.
 ///
 /// # Errors
-/// If the text is empty, signed, not a number, a part of a byte, has an unknown unit, or exceeds 64
+/// If the text is empty, signed, not a number, not whole bytes, of an unknown unit, or exceeds 64
 /// bits.
 pub fn parse(text: &str) -> Result<u64, UnitError> {
     let (number, unit) = split(text, EXPECTED)?;
@@ -80,12 +80,12 @@ pub fn per_second(bytes_per_s: f64) -> String {
 /// For `#[serde(deserialize_with)]`: a size as a string with a unit, or as a plain integer.
 ///
 /// # Errors
-/// If the value is neither, or [`parse`] refuses it.
+/// If the value is neither, or [`parse`] rejects it.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Quantity::deserialize(from)?.read(parse)
 }
 
-/// Like [`deserialize`], for a field that may be absent, or null as JSON has it.
+/// Like [`deserialize`], for a field that may be absent or null.
 ///
 /// # Errors
 /// As [`deserialize`].

@@ -1,10 +1,9 @@
-//! Foreign strings made safe to show: names of files, devices, programs and jobs may hold anything.
+//! Escaping of untrusted strings: names of files, devices, programs and jobs may contain anything.
 
 use std::fmt::Write as _;
 
-/// A string in which nothing acts on a terminal, hides, or turns the direction of what stands
-/// around it: such characters are escaped (`\n`, `\x1b`, `\u{202e}`), so that they are seen for
-/// what they are.
+/// Escapes (`\n`, `\x1b`, `\u{202e}`) every character that controls a terminal, is invisible, or
+/// changes the direction of the surrounding text.
 pub fn clean(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -23,8 +22,8 @@ pub fn clean(text: &str) -> String {
     out
 }
 
-/// Whether a character cannot be seen, or changes how others are (Unicode 16, general categories
-/// Cf, Zl and Zp, as far as no script needs them).
+/// Whether a character is invisible or changes how others are displayed (Unicode 16, general
+/// categories Cf, Zl and Zp, except those that a script needs).
 pub fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -40,7 +39,7 @@ pub fn is_invisible(character: char) -> bool {
     )
 }
 
-/// Whether a string is shown as it is.
+/// Whether [`clean`] leaves the string unchanged.
 pub fn is_clean(text: &str) -> bool {
     !text.chars().any(|character| character.is_control() || is_invisible(character))
 }

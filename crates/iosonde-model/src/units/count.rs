@@ -1,4 +1,4 @@
-//! Plain numbers for people.
+//! Formatting of numbers.
 
 /// `1234567` as `1,234,567`.
 pub fn thousands(number: u64) -> String {
@@ -13,7 +13,7 @@ pub fn thousands(number: u64) -> String {
     out
 }
 
-/// A number of things: `1 job`, `1,200 jobs`.
+/// A count with its noun: `1 job`, `1,200 jobs`.
 pub fn of(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", thousands(number))
@@ -39,7 +39,7 @@ pub fn significant(value: f64) -> String {
     format!("{rounded:.*}", usize::try_from(2 - magnitude).unwrap_or(0).min(12))
 }
 
-/// Whole with separators from 100 on, three significant digits below.
+/// A whole number with separators from 100 on, three significant digits below.
 pub fn significant_or_whole(value: f64) -> String {
     if value >= 99.95 && value.is_finite() {
         thousands(value.round() as u64)
@@ -53,13 +53,13 @@ pub fn percent(share: f64) -> String {
     format!("{} %", significant(share * 100.0))
 }
 
-/// A setting: a whole number as it is, any other with three significant digits.
+/// A setting: a whole number unchanged, any other with three significant digits.
 pub fn setting(value: f64) -> String {
     let is_whole = value.fract() == 0.0 && value.abs() < 1e15;
     if is_whole && value >= 0.0 { thousands(value as u64) } else { significant(value) }
 }
 
-/// The word of `candidates` nearest to `word` by edit distance, if it is near enough to be meant.
+/// The candidate nearest to `word` by edit distance, if it is close enough to be a typing error.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(2);
     candidates
@@ -70,7 +70,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// Asks at the end of a message whether the [`nearest`] candidate was meant; empty if none is near.
+/// The end of a message that suggests the [`nearest`] candidate; empty if none is near.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     nearest(word, candidates).map_or(String::new(), |near| format!("; did you mean `{near}`?"))
 }

@@ -1,4 +1,4 @@
-//! Times, in nanoseconds inside.
+//! Durations, internally in nanoseconds.
 
 use serde::{Deserialize, Deserializer};
 
@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 9] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// Reads a time in nanoseconds; a bare number is in `default_unit_ns` (1e9 for seconds).
+/// Parses a duration into nanoseconds; a bare number is in `default_unit_ns` (1e9 for seconds).
 ///
 /// # Errors
 /// If the text is empty, signed, not a number, has an unknown unit, or exceeds 64 bits.
@@ -33,15 +33,15 @@ pub fn parse(text: &str, default_unit_ns: u64) -> Result<u64, UnitError> {
     }
 }
 
-/// Reads a field that holds nanoseconds as a number or a time in words with its unit, for files.
+/// For `#[serde(deserialize_with)]`: nanoseconds as an integer, or a string with a unit.
 ///
 /// # Errors
-/// If the value is neither, or [`parse`] refuses it; a bare number in words is in seconds.
+/// If the value is neither, or [`parse`] rejects it; a string without a unit is in seconds.
 pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     Quantity::deserialize(from)?.read(|text| parse(text, 1_000_000_000))
 }
 
-/// A latency with three significant digits in the unit that fits: `853 ns`, `12.3 µs`, `1.20 ms`.
+/// A latency with three significant digits in a suitable unit: `853 ns`, `12.3 µs`, `1.20 ms`.
 pub fn latency(ns: f64) -> String {
     let (scale, unit) = if ns < 999.5 {
         (1.0, "ns")
@@ -55,7 +55,7 @@ pub fn latency(ns: f64) -> String {
     format!("{} {unit}", count::significant(ns / scale))
 }
 
-/// A span for people: `86.0 ms`, `4.0 s`, `1 min 30 s`, `2 h 5 min`.
+/// A duration, rounded for display: `86.0 ms`, `4.0 s`, `1 min 30 s`, `2 h 5 min`.
 pub fn span(ns: u64) -> String {
     if (1..100_000_000).contains(&ns) {
         return latency(ns as f64);

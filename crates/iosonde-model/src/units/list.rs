@@ -1,8 +1,8 @@
-//! Lists of numbers and their ranges, as the kernel has them (cpuset(7), "List format").
+//! Lists of numbers and ranges in the kernel's format (cpuset(7), "List format").
 
 use std::collections::BTreeSet;
 
-/// `0-3,8` as ascending numbers; `None` if it is not such a list, or one is not below the limit.
+/// Parses `0-3,8` into ascending numbers; `None` if malformed, or a number is not below `below`.
 pub fn numbers(text: &str, below: u32) -> Option<Vec<u32>> {
     let number = |text: &str| text.trim().parse().ok().filter(|number: &u32| *number < below);
     let mut numbers = BTreeSet::new();

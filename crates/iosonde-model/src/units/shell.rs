@@ -1,6 +1,6 @@
-//! Words of a command line.
+//! Quoting of command-line words.
 
-/// As a shell takes it in one piece.
+/// Quotes a text so that a shell reads it as one word.
 pub fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,+=@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

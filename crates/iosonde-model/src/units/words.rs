@@ -1,7 +1,7 @@
-//! Kinds that each have a word.
+//! A macro for enums whose variants each have a word.
 
-/// Declares an enum with `ALL`, its variants in this order; where each has a word (`=> "word"`),
-/// also with `word` and `parse`. A variant with a value names the usual one: `Flip(u8 = 1)`.
+/// Declares an enum with `ALL`, its variants in this order. If each variant has a word (`=>
+/// "word"`), also `word` and `parse`. A variant with a value gives its default: `Flip(u8 = 1)`.
 #[macro_export(local_inner_macros)]
 macro_rules! words {
     (
@@ -20,7 +20,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// All of them, each with its usual value.
+            /// All variants, each with its default value.
             pub const ALL: [$name; [$($name::$variant $(($usual))?),*].len()] =
                 [$($name::$variant $(($usual))?),*];
         }
@@ -30,14 +30,14 @@ macro_rules! words {
     (@words $name:ident $($variant:ident,)*) => {};
     (@words $name:ident $($variant:ident $word:literal,)*) => {
         impl $name {
-            /// Its word in files, options and messages.
+            /// The variant's word in files, options and messages.
             pub fn word(self) -> &'static str {
                 match self {
                     $($name::$variant { .. } => $word,)*
                 }
             }
 
-            /// The one that has this word.
+            /// The variant with this word.
             pub fn parse(word: &str) -> Option<$name> {
                 $name::ALL.into_iter().find(|each| each.word() == word)
             }
