@@ -1,7 +1,7 @@
-//! What does the user ask? Workloads and experiments, as typed and as kept in files.
+//! What the user requests: workloads and experiments, as typed and as stored in files.
 //!
-//! Promises: parsing only; nothing here knows a device, a clock or a thread. A built-in workload
-//! and a user's file pass through the same parser and have the same powers.
+//! This module only parses; it uses no device, clock or thread. A built-in workload and a user's
+//! file go through the same parser and can express the same.
 
 pub mod arrivals;
 pub mod campaign;

@@ -1,40 +1,40 @@
-//! How the due times of an open loop are spread.
+//! Distribution of the due times of an open loop.
 
 use serde::{Deserialize, Serialize};
 
 use super::Pace;
 
-/// How the due times of an open loop are spread.
+/// Distribution of the due times of an open loop.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Evenly.
+    /// Equal intervals.
     #[default]
     Constant,
-    /// As independent users would: exponential distances.
+    /// Exponential intervals (a Poisson process), as from independent users.
     Poisson,
-    /// Independent distances from a table: each in ns with its percentage, which add up to 100.
-    /// The table says how distances relate to each other, the rate how long they are.
+    /// Independent intervals from a table of ns and percent; the percentages add up to 100. The
+    /// rate scales them, so that the table sets only their ratios.
     Drawn(Vec<(u64, f64)>),
-    /// Several requests close together, then a longer time. The rate says how long the distances
-    /// are, as for a table.
+    /// Several requests close together, then a longer interval. The rate scales all intervals, as
+    /// for a table.
     Bursts(Bursts),
 }
 
-/// Arrivals in bursts, of which each is independent of the one before.
+/// Arrivals in bursts; the bursts are independent of each other.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bursts {
-    /// Numbers of requests of a burst, each with its percentage; these add up to 100.
+    /// Table of requests per burst and percent; the percentages add up to 100.
     pub requests: Vec<(u64, f64)>,
-    /// Distances within a burst, as a table.
+    /// Table of intervals within a burst.
     pub within: Vec<(u64, f64)>,
-    /// Distances from the last request of a burst to the first of the next, as a table.
+    /// Table of intervals from the last request of a burst to the first of the next.
     pub between: Vec<(u64, f64)>,
 }
 
 impl Pace {
-    /// Mean number of requests of a burst; 1 where there are none.
+    /// Mean number of requests per burst; 1 without bursts.
     pub fn burst_length(&self) -> f64 {
         match self {
             Pace::Rate { arrivals: Arrivals::Bursts(bursts), .. } => {
@@ -61,7 +61,7 @@ impl Arrivals {
 }
 
 impl Bursts {
-    /// Mean distance of two requests, ns.
+    /// Mean interval between two requests, ns.
     pub fn mean_ns(&self) -> f64 {
         let requests = Arrivals::mean(&self.requests);
         let within =
@@ -69,8 +69,8 @@ impl Bursts {
         (within + Arrivals::mean(&self.between)) / requests
     }
 
-    /// Variance of the number of requests in a long time as a multiple of its mean: the number of
-    /// bursts scatters with the times between them, and the requests with their lengths.
+    /// Index of dispersion of the number of requests over a long time: its variance divided by its
+    /// mean. The intervals between bursts and the lengths of the bursts both contribute.
     pub fn dispersion(&self) -> f64 {
         let scatter = Arrivals::relative_variance(&self.between)
             + Arrivals::relative_variance(&self.requests);

@@ -1,4 +1,4 @@
-//! A campaign: devices, experiments on each, and the rules that end them, as kept in a file.
+//! A campaign file: devices, the experiments on each, and the rules that stop them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,54 +11,54 @@ use crate::units::{count, duration};
 /// Most devices of a campaign.
 const MOST_DEVICES: usize = 256;
 
-/// A campaign: what is qualified, and how.
+/// A campaign: the devices to qualify, and how.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Campaign {
     /// Name, as printed.
     pub name: String,
-    /// Where the results go: a directory of its own.
+    /// Directory of the results, used by no other campaign.
     pub output: Option<String>,
-    /// Devices at once, at most; all of them if absent.
+    /// Most devices at once; all if absent.
     pub parallel: Option<usize>,
-    /// Profiles that the devices have in turn, in the order of the file.
+    /// Profiles assigned in turn to the devices without one, in the order of the file.
     #[serde(default)]
     pub round_robin: Vec<String>,
-    /// What ends the work on a device before its last experiment.
+    /// What stops the work on a device before its last experiment.
     #[serde(default)]
     pub stop: StopRules,
-    /// The devices: nothing else is touched.
+    /// The devices; no other is touched.
     #[serde(rename = "device")]
     pub devices: Vec<Device>,
-    /// What is run on each, in order.
+    /// The experiments to run on each device, in order.
     #[serde(default, rename = "experiment")]
     pub experiments: Vec<Requested>,
 }
 
-/// What ends the work on a device. An experiment that could not be carried out always does.
+/// What stops the work on a device. An experiment that could not be carried out always does.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct StopRules {
-    /// No steady state, or another missed expectation (exit code 3).
+    /// A missed expectation, such as no steady state (exit code 3).
     pub missed: bool,
     /// Results whose consistency checks failed (exit code 6).
     pub invalid: bool,
-    /// No experiment begins on a device this long after the first that the command, `run` or
-    /// `resume`, began on it.
+    /// No experiment starts on a device this long after the first that the command (`run` or
+    /// `resume`) started on it.
     pub after: Option<String>,
 }
 
-/// A device under test, with the consent that names it.
+/// A device under test, with the consent to overwrite it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Device {
     /// Name in logs and folders.
     pub name: String,
-    /// Block device, file or directory; device spec where `ioengine` is `sim`.
+    /// Block device, file or directory; a device spec if `ioengine` is `sim`.
     pub path: String,
-    /// Its profile, in place of one given in turn.
+    /// Its profile, instead of one from `round_robin`.
     pub profile: Option<String>,
-    /// The serial number that a block device must have.
+    /// The expected serial number of a block device.
     pub serial: Option<String>,
     /// As `--destroy-data`.
     pub destroy_data: Option<String>,
@@ -80,13 +80,13 @@ pub struct Device {
     pub buffered: bool,
 }
 
-/// An experiment, with what is changed in it.
+/// An experiment and its options.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Requested {
     /// Name of a built-in experiment, or a file.
     pub name: String,
-    /// Only on these devices, by name; on all if empty.
+    /// Names of the devices to run on; all if empty.
     pub devices: Vec<String>,
     /// Only on devices with this profile.
     pub profile: Option<String>,
@@ -102,8 +102,8 @@ pub struct Requested {
     pub precondition_passes: Option<u32>,
     /// As `--purge`.
     pub purge: Option<Purge>,
-    /// Whether the purge or the preconditioning is left out if the experiment before it on the
-    /// device did it, and measurements agree (`--prepared-by`).
+    /// Whether to skip the purge or the preconditioning if the previous experiment on the device
+    /// did it and measurements agree (`--prepared-by`).
     pub skip_if_prepared: bool,
     /// As `--write-cache`.
     pub write_cache: Option<Switch>,
@@ -111,7 +111,7 @@ pub struct Requested {
     pub active_range_percent: Option<u8>,
     /// As `--stages`.
     pub stages: Vec<String>,
-    /// As `--set`, once for each.
+    /// As `--set`, one per entry.
     pub set: Vec<String>,
     /// As `--spec`.
     pub spec: Option<String>,
@@ -129,10 +129,10 @@ pub struct Requested {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct CampaignError {
-    /// Where it stands in the file: keys, and numbers of entries from 0, joined by points, as in
+    /// Position in the file: keys and entry numbers from 0, joined by points, as in
     /// `device.1.name`.
     pub place: String,
-    /// What was found, and what is expected.
+    /// What was found, and what was expected.
     pub message: String,
 }
 
@@ -140,7 +140,7 @@ fn wrong<T>(place: impl Into<String>, message: impl Into<String>) -> Result<T, C
     Err(CampaignError { place: place.into(), message: message.into() })
 }
 
-/// Whether all of it makes sense, as far as the file alone says.
+/// Checks a campaign, as far as its file alone permits.
 ///
 /// # Errors
 /// The first contradiction.
@@ -184,7 +184,7 @@ pub fn check(campaign: &Campaign) -> Result<(), CampaignError> {
     check_profiles(campaign)
 }
 
-/// Whether a name may be part of names of files.
+/// Checks that a name can be part of file names.
 fn check_name(place: String, what: &str, name: &str) -> Result<(), CampaignError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let fits = (1..=60).contains(&name.len()) && name.chars().all(is_plain);
@@ -195,7 +195,7 @@ fn check_name(place: String, what: &str, name: &str) -> Result<(), CampaignError
     wrong(place, format!("{what}: found name `{name}`, expected {expected}"))
 }
 
-/// Whether each profile is that of a device and of an experiment.
+/// Checks that each profile belongs to a device and to an experiment.
 fn check_profiles(campaign: &Campaign) -> Result<(), CampaignError> {
     let of_devices: BTreeSet<&str> =
         campaign.devices.iter().filter_map(|device| campaign.profile_of(device)).collect();
@@ -235,13 +235,13 @@ fn check_profiles(campaign: &Campaign) -> Result<(), CampaignError> {
     wrong(format!("experiment.{number}.profile"), message)
 }
 
-/// The known name that is most like another; empty if none is.
+/// Suggestion of the most similar known name; empty if none is similar.
 fn meant(name: &str, known: &BTreeSet<&str>) -> String {
     count::did_you_mean(name, known.iter().copied())
 }
 
 impl Campaign {
-    /// Experiments of a device, in order, each with its number in the file.
+    /// Experiments of a device, in order, each with its number in the file, from 1.
     pub fn steps<'a>(&'a self, device: &'a Device) -> impl Iterator<Item = (usize, &'a Requested)> {
         let profile = self.profile_of(device);
         let own = move |requested: &Requested| {
@@ -251,7 +251,7 @@ impl Campaign {
         (1..).zip(&self.experiments).filter(move |(_, requested)| own(requested))
     }
 
-    /// The profile of a device: its own, or the one that it has in turn among those without.
+    /// The profile of a device: its own, or else the next in turn of `round_robin`.
     pub fn profile_of<'a>(&'a self, device: &'a Device) -> Option<&'a str> {
         if device.profile.is_some() {
             return device.profile.as_deref();
@@ -262,21 +262,21 @@ impl Campaign {
         self.round_robin.get(turn).map(String::as_str)
     }
 
-    /// Time after which no experiment begins on a device, ns.
+    /// Time after which no experiment starts on a device, ns.
     pub fn after_ns(&self) -> Option<u64> {
         duration::parse(self.stop.after.as_deref()?, 1_000_000_000).ok()
     }
 }
 
 impl Requested {
-    /// Name of its folder among those of a device.
+    /// Name of its folder within that of a device.
     pub fn folder(&self, number: usize) -> String {
         let stem = Path::new(&self.name).file_stem().unwrap_or_default().to_string_lossy();
         let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
         format!("{number:02}-{}", stem.chars().map(plain).collect::<String>())
     }
 
-    /// The words of `iosonde experiment run` for it on a device, without those on output.
+    /// Arguments of `iosonde` that run it on a device, without output options.
     pub fn words(&self, device: &Device) -> Vec<String> {
         let mut words = vec!["experiment".into(), "run".into(), self.name.clone()];
         words.push(device.path.clone());
@@ -313,7 +313,7 @@ impl Requested {
 }
 
 impl Device {
-    /// The consent that its part of the file gives.
+    /// Consent options from the file.
     pub fn consent(&self) -> Vec<String> {
         let lists = [
             ("overwrite-signature", &self.overwrite_signature),
@@ -330,7 +330,7 @@ impl Device {
         one.chain(lists).map(|(option, value)| format!("--{option}={value}")).collect()
     }
 
-    /// Whether no storage is behind it.
+    /// Whether the device is simulated.
     pub fn is_simulated(&self) -> bool {
         self.ioengine.as_deref() == Some("sim")
     }

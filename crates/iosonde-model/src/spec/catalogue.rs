@@ -1,8 +1,8 @@
-//! The built-in workloads and experiments: files like any user's, embedded in the binary.
+//! The built-in workloads and experiments, in the format of a user's file, embedded in the binary.
 
 use super::{Experiment, Workload};
 
-/// Every built-in workload. A new one is a file and a line here.
+/// Every built-in workload. A new one needs a file and a line here.
 pub const WORKLOADS: [&str; 11] = [
     include_str!("../../../../workloads/backup.toml"),
     include_str!("../../../../workloads/recovery.toml"),
@@ -17,7 +17,7 @@ pub const WORKLOADS: [&str; 11] = [
     include_str!("../../../../workloads/pts-composite.toml"),
 ];
 
-/// Every built-in experiment. A new one is a file and a line here.
+/// Every built-in experiment. A new one needs a file and a line here.
 pub const EXPERIMENTS: [&str; 39] = [
     include_str!("../../../../experiments/check.toml"),
     include_str!("../../../../experiments/qd1-baseline.toml"),
@@ -60,20 +60,20 @@ pub const EXPERIMENTS: [&str; 39] = [
     include_str!("../../../../experiments/provision-random.toml"),
 ];
 
-/// Why a catalogue or user's file was not understood.
+/// Why a built-in or user's file was not understood.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FileError {
-    /// Not TOML, or not of this shape.
+    /// The text is not TOML or has wrong fields.
     #[error("{0}")]
     Malformed(#[from] toml::de::Error),
-    /// No such entry.
+    /// No entry has this name.
     #[error("no {what} `{name}`; available: {known}")]
     Unknown {
         /// `workload` or `experiment`.
         what: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The available names.
         known: String,
     },
 }
@@ -89,7 +89,7 @@ pub fn parse_workload(text: &str) -> Result<Workload, FileError> {
 /// The file of a built-in workload.
 ///
 /// # Errors
-/// If there is none of this name.
+/// If no workload has this name.
 pub fn workload_text(name: &str) -> Result<String, FileError> {
     let wanted = workload(name)?;
     let is_it = |text: &&&str| parse_workload(text).is_ok_and(|parsed| parsed == wanted);
@@ -103,7 +103,7 @@ pub fn workload_text(name: &str) -> Result<String, FileError> {
 /// A built-in workload by name.
 ///
 /// # Errors
-/// If there is none of this name; the message lists those there are.
+/// If no workload has this name; the message lists the available names.
 pub fn workload(name: &str) -> Result<Workload, FileError> {
     let mut known = Vec::new();
     for text in WORKLOADS {
@@ -116,7 +116,7 @@ pub fn workload(name: &str) -> Result<Workload, FileError> {
     Err(FileError::Unknown { what: "workload", name: name.into(), known: known.join(", ") })
 }
 
-/// Requests in flight per job that `check` gives to the workload of this name, if it has it.
+/// Requests in flight per job in `check` for the workload of this name, if `check` includes it.
 pub fn depth_in_check(name: &str) -> Option<u32> {
     let check = experiment("check").ok()?;
     let stage = check.stages.first()?;
@@ -135,7 +135,7 @@ pub fn experiments() -> Result<Vec<Experiment>, FileError> {
 /// A built-in experiment by name.
 ///
 /// # Errors
-/// If there is none of this name.
+/// If no experiment has this name.
 pub fn experiment(name: &str) -> Result<Experiment, FileError> {
     let mut known = Vec::new();
     for text in EXPERIMENTS {

@@ -1,20 +1,19 @@
-//! The engines: which there are, what each is for, and how many requests it keeps in flight.
+//! The I/O engines, their properties and names.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::count;
 
-/// How I/O leaves the process.
+/// The I/O engine of a job and its options.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Engine {
-    /// Which backend.
     pub kind: EngineKind,
     /// io_uring: a kernel thread submits (SQPOLL).
     pub sqpoll: bool,
-    /// io_uring: the CPU of that kernel thread, where it is given.
+    /// io_uring: the CPU of that kernel thread, if given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sqpoll_cpu: Option<u32>,
-    /// io_uring: completions are polled for (IOPOLL).
+    /// io_uring: completions are polled (IOPOLL).
     pub iopoll: bool,
     /// io_uring: the target's descriptor is registered with the ring.
     #[serde(default = "yes")]
@@ -34,7 +33,7 @@ fn yes() -> bool {
 }
 
 impl Engine {
-    /// This backend as requested by name, with its default options.
+    /// The engine as requested by name, with its default options.
     pub fn of(kind: EngineKind) -> Engine {
         Engine {
             kind,
@@ -49,23 +48,23 @@ impl Engine {
     }
 }
 
-/// The backends.
+/// The I/O engines.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EngineKind {
     /// Linux io_uring.
     IoUring,
-    /// NVMe commands through io_uring, past the block layer.
+    /// NVMe passthrough commands through io_uring, bypassing the block layer.
     IoUringCmd,
     /// The kernel's older asynchronous interface (io_submit).
     Libaio,
-    /// Files mapped into memory and copied; depth 1.
+    /// Files mapped into memory and accessed by copying; depth 1.
     Mmap,
-    /// Completes at once, does nothing: the maximum rate of the engine itself.
+    /// Completes immediately without I/O: the maximum rate of the engine itself.
     Null,
-    /// One blocking system call per operation; depth 1.
+    /// One pread or pwrite per operation; depth 1.
     Psync,
-    /// One blocking system call per operation, with flags; depth 1.
+    /// One preadv2 or pwritev2 with flags per operation; depth 1.
     Pvsync2,
     /// A simulated device in virtual time.
     Sim,
@@ -73,44 +72,44 @@ pub enum EngineKind {
     VhostUser,
 }
 
-/// What the operations of an engine go to.
+/// The target of an engine's operations.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum WorksOn {
     /// Files and block devices.
     Files,
-    /// NVMe generic devices, whose commands it sends.
+    /// NVMe generic character devices, which take NVMe commands.
     Namespaces,
-    /// Nothing: they complete at once.
+    /// No target: operations complete immediately.
     Nothing,
-    /// The device of another process, at its socket.
+    /// The device of a vhost-user server, given by its socket.
     Server,
     /// A simulated device.
     Simulation,
 }
 
-/// What is known of an engine. A new one adds its row to [`EngineKind::ROWS`].
+/// Properties of an engine. A new engine adds its row to [`EngineKind::ROWS`].
 struct Row {
     kind: EngineKind,
-    /// fio's name where fio has one.
+    /// fio's name if fio has this engine.
     name: &'static str,
     summary: &'static str,
     works_on: WorksOn,
-    /// Further names in fio's job files, of engines whose load this one carries out.
+    /// Names in fio's job files of other engines whose load this one carries out.
     fio_names: &'static [&'static str],
     /// The system calls that carry reads and writes.
     calls: &'static [&'static str],
-    /// Whether its requests are io_uring's, with the options that these have.
+    /// Whether it submits through io_uring and has the options of io_uring.
     is_uring: bool,
     /// Whether a job has at most one request in flight.
     is_synchronous: bool,
-    /// Whether it hands flags of single writes to the kernel.
+    /// Whether it passes per-write flags to the kernel.
     has_write_flags: bool,
-    /// Whether it hands priorities of single requests to the kernel.
+    /// Whether it passes per-request I/O priorities to the kernel.
     has_priorities: bool,
 }
 
 impl Row {
-    /// One that is asynchronous and has nothing else.
+    /// An asynchronous engine without any of the other properties.
     const fn of(kind: EngineKind, name: &'static str, works_on: WorksOn) -> Row {
         Row {
             kind,
@@ -211,16 +210,16 @@ impl EngineKind {
     }
 
     fn row(self) -> &'static Row {
-        // Each kind has a row, which a test proves; the first one is never needed.
+        // A test proves that each kind has a row; the default is never used.
         Self::ROWS.iter().find(|row| row.kind == self).unwrap_or(&Self::ROWS[0])
     }
 
-    /// Every engine, in the order in which help lists them.
+    /// Every engine, in the order of the help text.
     pub fn all() -> impl Iterator<Item = EngineKind> {
         Self::ROWS.iter().map(|row| row.kind)
     }
 
-    /// Those that work on files and block devices.
+    /// The engines that work on files and block devices.
     pub fn of_files() -> impl Iterator<Item = EngineKind> {
         Self::all().filter(|kind| kind.opens_files())
     }
@@ -230,12 +229,12 @@ impl EngineKind {
         self.row().name
     }
 
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub fn summary(self) -> &'static str {
         self.row().summary
     }
 
-    /// The system calls that carry its reads and writes; none where they are no such calls.
+    /// The system calls that carry its reads and writes; empty if there are none.
     pub fn calls(self) -> &'static [&'static str] {
         self.row().calls
     }
@@ -245,22 +244,22 @@ impl EngineKind {
         self.row().is_synchronous
     }
 
-    /// Whether its requests are io_uring's, with the options that these have.
+    /// Whether it submits through io_uring and has the options of io_uring.
     pub fn is_uring(self) -> bool {
         self.row().is_uring
     }
 
-    /// Whether it hands flags of single writes to the kernel.
+    /// Whether it passes per-write flags to the kernel.
     pub fn has_write_flags(self) -> bool {
         self.row().has_write_flags
     }
 
-    /// Whether it hands priorities of single requests to the kernel.
+    /// Whether it passes per-request I/O priorities to the kernel.
     pub fn has_priorities(self) -> bool {
         self.row().has_priorities
     }
 
-    /// What its operations go to.
+    /// The target of its operations.
     pub fn works_on(self) -> WorksOn {
         self.row().works_on
     }
@@ -270,12 +269,12 @@ impl EngineKind {
         self.works_on() == WorksOn::Files
     }
 
-    /// Whether its operations take real time on something real.
+    /// Whether its operations take real time on real storage.
     pub fn is_real(self) -> bool {
         !matches!(self.works_on(), WorksOn::Nothing | WorksOn::Simulation)
     }
 
-    /// The names of these engines as a sentence has them: `a, b or c`.
+    /// The names of these engines as a phrase: `a, b or c`.
     pub fn either_of(kinds: impl Iterator<Item = EngineKind>) -> String {
         let names: Vec<&str> = kinds.map(EngineKind::name).collect();
         match names.split_last() {
@@ -285,14 +284,14 @@ impl EngineKind {
         }
     }
 
-    /// The engine that carries out the load of fio's engine of this name.
+    /// The engine that carries out the load of the fio engine of this name.
     pub fn of_fio(name: &str) -> Option<EngineKind> {
         let is_fio = |row: &&Row| !matches!(row.works_on, WorksOn::Server | WorksOn::Simulation);
         let mut rows = Self::ROWS.iter().filter(is_fio);
         rows.find(|row| row.name == name || row.fio_names.contains(&name)).map(|row| row.kind)
     }
 
-    /// How it carries out the load of fio's engine of this name, if that is another one.
+    /// How it carries out the load of the fio engine of this name, if that is a different engine.
     pub fn instead_of(self, name: &str) -> Option<String> {
         match self {
             _ if name == self.name() => None,
@@ -306,13 +305,13 @@ impl EngineKind {
         }
     }
 
-    /// Names that [`EngineKind::of_fio`] knows.
+    /// Names that [`EngineKind::of_fio`] accepts.
     pub fn fio_names() -> impl Iterator<Item = &'static str> {
         let names = |row: &Row| [row.name].into_iter().chain(row.fio_names.iter().copied());
         Self::ROWS.iter().flat_map(names).filter(|name| Self::of_fio(name).is_some())
     }
 
-    /// The engine of this name; hyphen and underscore are the same.
+    /// The engine of this name; hyphen and underscore are equivalent.
     ///
     /// # Errors
     /// If no engine has this name, or it is not among `allowed`.
@@ -326,7 +325,7 @@ impl EngineKind {
     }
 }
 
-/// A word that names none of the engines that are possible here.
+/// An engine name that is unknown or not allowed here.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error(
     "--ioengine: found `{found}`, expected one of {}{}",

@@ -1,7 +1,7 @@
-//! An experiment: a question, and the stages of cells that answer it.
+//! An experiment: a question, and the stages that answer it.
 //!
-//! A built-in experiment is a file like any user's. What a file cannot say, a named analysis in
-//! Rust does, and the file names it.
+//! A built-in experiment has the format of a user's file. Named analyses in Rust do what a file
+//! cannot express; the file refers to them by name.
 
 pub mod claims;
 pub mod parameter;
@@ -20,7 +20,7 @@ pub use rounds::{PassOrder, Precondition, Rounds, Track};
 pub use search::Search;
 pub use state::{Purge, Switch};
 
-/// A question to a target, as kept in a file.
+/// An experiment as stored in a file.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
@@ -31,21 +31,21 @@ pub struct Experiment {
     pub title: String,
     /// The question it answers.
     pub question: String,
-    /// Why one asks, and how to read the answer.
+    /// Why the question matters, and how to read the answer.
     #[serde(default)]
     pub about: String,
-    /// Experiments whose stages come before its own, by name or by the path of a file; what is
-    /// included twice is carried out once.
+    /// Experiments whose stages precede its own, by name or by path; a stage that is included twice
+    /// runs once.
     #[serde(default)]
     pub include: Vec<String>,
-    /// Size of the test file in a directory; a tenth of the free space, 256 MiB to 1 GiB, if
-    /// absent.
+    /// Size of the test file in a directory; by default a tenth of the free space, 256 MiB to 1
+    /// GiB.
     #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
     pub size: Option<u64>,
-    /// Analyses over all stages, by name.
+    /// Analyses of all stages, by name.
     #[serde(default)]
     pub conclude: Vec<String>,
-    /// The published procedure that it follows, where it does.
+    /// The published procedure that it follows, if any.
     pub procedure: Option<Procedure>,
     /// Its stages, in order.
     #[serde(default, rename = "stage")]
@@ -56,87 +56,87 @@ pub struct Experiment {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Procedure {
-    /// Which (`SNIA SSS PTS 2.0.2, IOPS test`).
+    /// Name and version (`SNIA SSS PTS 2.0.2, IOPS test`).
     pub basis: String,
-    /// Length of a run there, seconds.
+    /// Length of a run in the procedure, seconds.
     pub seconds: f64,
-    /// Further deviations of the file from it.
+    /// Further deviations of the file from the procedure.
     #[serde(default)]
     pub deviations: Vec<String>,
 }
 
-/// A set of cells that are carried out in mixed order and analysed together.
+/// A set of cells that run in mixed order and are analysed together.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Stage {
-    /// Identifier, unique within the experiment; what later stages refer to.
+    /// Identifier, unique within the experiment; later stages refer to it.
     pub name: String,
     /// Heading in the report.
     #[serde(default)]
     pub title: String,
-    /// What this stage asks.
+    /// The question of this stage.
     #[serde(default)]
     pub question: String,
     /// Parameters that all cells share.
     #[serde(default)]
     pub set: Table,
-    /// What is varied.
+    /// Varied parameters.
     #[serde(default, rename = "axis")]
     pub axes: Vec<Axis>,
-    /// Whether the levels of all axes are combined.
+    /// How the levels of the axes are combined.
     #[serde(default)]
     pub design: Design,
-    /// In which order the cells of a block are carried out.
+    /// Order of the cells of a block.
     #[serde(default)]
     pub order: Order,
     /// Runs of each cell.
     #[serde(default = "three")]
     pub repeats: u32,
-    /// Whether each cell has exactly so many: nothing waits for a quiet machine, and runs that
-    /// others disturbed are not repeated.
+    /// Whether each cell runs exactly this often: no wait for a quiet machine, and no repeat of
+    /// runs that other programs disturbed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed_repeats: bool,
     /// Length of a run, warm-up included, seconds.
     #[serde(default = "thirty")]
     pub seconds: f64,
-    /// Share of that length which is warm-up, percent.
+    /// Share of that length that is warm-up, percent.
     #[serde(default = "ten")]
     pub warm_up_percent: u8,
     /// Pause before each run, seconds.
     #[serde(default)]
     pub idle_seconds: f64,
-    /// When what is read is written.
+    /// When the data to be read is written.
     #[serde(default)]
     pub prefill: Prefill,
-    /// Share of the target that is used, percent.
+    /// Share of the target that is used (SNIA: active range), percent.
     #[serde(default = "hundred")]
     pub active_range_percent: u8,
     /// How the target is purged before anything else.
     pub purge: Option<Purge>,
     /// The device's volatile write cache during the stage; it is restored afterwards.
     pub write_cache: Option<Switch>,
-    /// How long the device must have been powered before, as far as this machine knows (`3h`).
+    /// How long the device must have been powered, as far as this machine knows (`3h`).
     pub energised_for: Option<String>,
     /// Writes before the first run.
     pub precondition: Option<Precondition>,
-    /// Rounds until a steady state, in place of repeats.
+    /// Rounds until a steady state, instead of repeats.
     pub rounds: Option<Rounds>,
-    /// Search for the best cell, in place of runs of all cells; `repeats` are then the runs of each
-    /// cell near the best.
+    /// Search for the best cell, instead of running all cells; `repeats` then applies to each cell
+    /// near the best.
     pub search: Option<Search>,
     /// Whether each writing run ends with a timed fsync.
     #[serde(default)]
     pub final_sync: bool,
-    /// What ends the stage, a cell or a run before its time.
+    /// What ends the stage, a cell or a run early.
     #[serde(default)]
     pub until: Until,
-    /// What it takes that not every target has.
+    /// Requirement that not every target meets.
     #[serde(default)]
     pub needs: Needs,
     /// Analyses of this stage, by name.
     #[serde(default)]
     pub analysis: Vec<String>,
-    /// Pictures of this stage.
+    /// Charts of this stage.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
 }
@@ -157,27 +157,27 @@ fn hundred() -> u8 {
     100
 }
 
-/// Something that is varied, and its levels: of these five ways to give them exactly one.
+/// A varied parameter and its levels, which exactly one of the six ways below gives.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Axis {
     /// A parameter (`iodepth`), or any other name for an axis of cases.
     pub name: String,
-    /// Name as printed; the parameter's own if absent.
+    /// The title of the parameter if absent.
     pub title: String,
-    /// These levels.
+    /// The levels themselves.
     pub values: Vec<toml::Value>,
     /// Evenly spaced levels.
     pub range: Option<Range>,
-    /// Powers of two from one level to another.
+    /// Powers of two between two levels.
     pub powers_of_two: Option<Span>,
-    /// Levels with a name, each of which sets several parameters.
+    /// Named levels, each of which sets several parameters.
     pub cases: Vec<Table>,
-    /// A figure that an earlier stage has found (`queue-depth.knee`).
+    /// A figure that an earlier stage determined (`queue-depth.knee`).
     pub from: String,
     /// The levels as multiples of that figure.
     pub times: Vec<f64>,
-    /// Levels are the claims of the data sheet that `--spec` names.
+    /// The levels are the claims of the data sheet given by `--spec`.
     pub claims: bool,
 }
 
@@ -185,25 +185,22 @@ pub struct Axis {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The first.
     pub from: toml::Value,
-    /// The last, at most.
+    /// Upper bound of the last level.
     pub to: toml::Value,
-    /// Distance.
     pub step: toml::Value,
 }
 
-/// Two ends.
+/// Bounds of the levels.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Span {
-    /// The first.
     pub from: toml::Value,
-    /// The last, at most.
+    /// Upper bound of the last level.
     pub to: toml::Value,
 }
 
-/// Whether the levels of all axes are combined.
+/// How the levels of the axes are combined.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Design {
@@ -214,18 +211,18 @@ pub enum Design {
     OneFactor,
 }
 
-/// In which order the cells of a block are carried out.
+/// Order of the cells of a block.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// Each block holds every cell once, in an order of its own drawn from the seed (method 2.2).
+    /// Each block holds every cell once, in its own random order from the seed (method 2.2).
     #[default]
     Random,
-    /// As the axes say, for what must not be mixed.
+    /// The order of the axes, for cells that must not be mixed.
     Given,
 }
 
-/// When what is read is written.
+/// When the data to be read is written.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefill {
@@ -238,56 +235,56 @@ pub enum Prefill {
     Run,
 }
 
-/// What ends a stage, a cell or a run before its time.
+/// What ends a stage, a cell or a run early.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Until {
-    /// A run ends as soon as a figure is known this well (`iops+-2%`).
+    /// A run ends as soon as a figure reaches this precision (`iops+-2%`).
     pub known: String,
-    /// A cell is repeated until half the 95 % interval of its mean rate is at most this share of
-    /// it, percent.
+    /// A cell is repeated until the half-width of the 95 % confidence interval of its mean rate is
+    /// at most this, percent of the mean.
     pub width_percent: Option<f64>,
-    /// Runs of a cell, at most, where its width decides.
+    /// Most runs of a cell under `width_percent`.
     pub max_repeats: Option<u32>,
-    /// A rising sweep ends when its rate has been this much below its best at two levels in a row,
+    /// A rising sweep ends when its rate is this far below its best at two levels in a row,
     /// percent.
     pub worse_percent: Option<f64>,
     /// The stage takes no longer than this, minutes.
     pub minutes: Option<f64>,
 }
 
-/// What a stage takes that not every target has.
+/// A requirement of a stage that not every target meets.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needs {
     #[default]
     Nothing,
-    /// A disk that turns.
+    /// A rotating disk.
     Rotation,
     /// The claims of a data sheet.
     Claims,
-    /// A target that may be written.
+    /// Permission to write to the target.
     Writing,
 }
 
-/// A picture of a stage.
+/// A chart of a stage.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Figure {
-    /// Which kind (`trade-off`).
+    /// Kind (`trade-off`).
     pub kind: String,
     /// Heading; the stage's if absent.
     pub title: String,
-    /// The axis along the bottom; the stage's first if absent.
+    /// The horizontal axis; the stage's first axis if absent.
     pub x: String,
-    /// The axis that makes the series; the others if absent.
+    /// The axis that distinguishes the series; all other axes if absent.
     pub series: String,
-    /// What is shown, where the kind leaves it open.
+    /// Plotted figures, if the kind does not define them.
     pub metrics: Vec<String>,
-    /// Of reads or writes alone; of both together if absent.
+    /// Reads or writes only; both together if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
-    /// Levels that all cells of it have, where the kind shows rounds.
+    /// Levels that select the cells, if the kind shows rounds.
     #[serde(skip_serializing_if = "Table::is_empty")]
     pub cell: Table,
 }
@@ -317,7 +314,7 @@ impl Stage {
     }
 
     /// Warm-up and measurement of a run of this length, ns. Both are whole microseconds, the
-    /// smallest unit that a fio job has for them.
+    /// smallest unit in a fio job.
     pub fn parts_of_ns(&self, length_ns: u64) -> (u64, u64) {
         let length_us = length_ns / 1000;
         let warm_up_us = length_us * u64::from(self.warm_up_percent.min(90)) / 100;
@@ -329,7 +326,7 @@ impl Stage {
         if self.title.is_empty() { &self.name } else { &self.title }
     }
 
-    /// How the target is purged before the stage, if it is.
+    /// Purge method of the stage, if any.
     pub fn purged(&self) -> Option<Purge> {
         self.purge.filter(|method| *method != Purge::None)
     }

@@ -1,10 +1,10 @@
-//! fio's job language, read with fio's own units and rules: from a job file to groups of jobs, and
-//! from a group to what one run is asked for.
+//! fio's job language with fio's units and rules: from a job file to groups of jobs, and from a
+//! group to the request for one run.
 //!
-//! The layers, each in its file: [`lex`] lines and sections, [`number`] quantities, [`value`]
-//! typed values, [`table`] every option and where we stand with it, [`job`] sections with what they
-//! inherit, [`ask`] a group in the words of [`Workload`](crate::spec::Workload). What would be
-//! another load than fio's is a fault with a file and a line, never a silence.
+//! The layers, each in its file: [`lex`] lines and sections, [`number`] quantities, [`value`] typed
+//! values, [`table`] every option and its support, [`job`] sections with inheritance, [`ask`] a
+//! group as a [`Workload`](crate::spec::Workload). Anything that would change fio's load is
+//! reported as a fault with file and line, never ignored silently.
 
 pub mod ask;
 pub mod command;
@@ -28,14 +28,14 @@ pub use ask::{AccessHint, Asking, EngineRequest, LatencyRequest, LogRequest, Tar
 pub use job::{FioJob, Group, JobFile, jobs, parse};
 pub use lex::Outside;
 
-/// Where something was said.
+/// The origin of an option or a fault.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Place {
-    /// File as the user names it, or `command line`.
+    /// File name as given by the user, or `command line`.
     pub file: Arc<str>,
-    /// Line, counted from 1; 0 where there are no lines.
+    /// Line, counted from 1; 0 if the source has no lines.
     pub line: u32,
-    /// Section, if in one.
+    /// Section, if any.
     pub section: Option<Arc<str>>,
 }
 
@@ -45,13 +45,13 @@ impl Place {
         Place { file: file.into(), line, section: None }
     }
 
-    /// The same place, in this section.
+    /// The same place, within this section.
     pub fn within(&self, section: &str) -> Place {
         Place { section: Some(section.into()), ..self.clone() }
     }
 }
 
-/// `job.fio:4: [name]`, with what is said about it to follow.
+/// A prefix of a message: `job.fio:4: [name]`.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
@@ -62,13 +62,12 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that keeps a job file from running.
+/// One reason why a job file cannot run.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{place} {what}")]
 pub struct Fault {
-    /// Where it stands.
     pub place: Place,
-    /// The option and what is wrong with it, what is expected, and how to fix it.
+    /// The option, what is wrong with it, what is expected, and how to fix it.
     pub what: String,
 }
 
@@ -78,7 +77,7 @@ impl Fault {
     }
 }
 
-/// Everything that keeps a job file from running, in the order of the file. At least one.
+/// Every reason why a job file cannot run, in the order of the file. At least one.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{}", .0.iter().map(Fault::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct Faults(pub Vec<Fault>);
@@ -89,7 +88,7 @@ impl From<Fault> for Faults {
     }
 }
 
-/// A text of the user as it stands in a message: bounded, and without control characters.
+/// User text for a message: truncated, with control characters replaced.
 fn shown(text: &str) -> String {
     const LONGEST: usize = 80;
     let clean: String =

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{UnitError, duration};
 
-/// So many operations must not be slower than the limit.
+/// At least the share `quantile` of the operations must complete within the limit.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LatencyTarget {
-    /// Share of operations that must not be slower, `0.5..1`.
+    /// Share of operations that must meet the limit, `0.5..1`.
     pub quantile: f64,
     pub limit_ns: u64,
 }
@@ -21,7 +21,7 @@ words! {
     pub enum Pursuit {
         /// Find the largest depth that meets it, then measure at that depth.
         Search => "search",
-        /// Steer the depth so that it is met, and measure while steering.
+        /// Adjust the depth to meet it, and measure while adjusting.
         Hold => "hold",
     }
 }
@@ -32,10 +32,10 @@ pub enum LatencyTargetError {
     /// Not a quantile and a limit.
     #[error("found `{0}`, expected a percentile and a limit, such as p99<=2ms")]
     Form(String),
-    /// The quantile makes no target.
+    /// The percentile is out of range or not a number.
     #[error("found the percentile `{0}`, expected p50 to p99.999")]
     Quantile(String),
-    /// The comparison asks for slowness.
+    /// The comparison is not an upper limit.
     #[error("found `{0}`: a latency target is an upper limit; write it with <=")]
     Comparison(String),
     /// The limit is not a time above 0.
@@ -59,7 +59,7 @@ impl LatencyTarget {
         let digits = metric.strip_prefix(['p', 'P']).ok_or_else(form)?;
         let plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         let percent = digits.parse::<f64>().ok().filter(|percent| {
-            // The test would need more operations than any run has.
+            // Beyond this, the test would need more operations than any run has.
             plain && (50.0..=99.999).contains(percent)
         });
         let percent = percent.ok_or_else(|| LatencyTargetError::Quantile(metric.into()))?;
@@ -80,7 +80,7 @@ impl LatencyTarget {
 
     /// The percentile in words: `p99.9`.
     pub fn percentile(&self) -> String {
-        // To a thousandth of a percent, which is what can be asked for.
+        // Rounded to a thousandth of a percent, the finest that `parse` accepts.
         let thousandths = (self.quantile * 1e5).round();
         format!("p{}", thousandths / 1e3)
     }

@@ -1,11 +1,11 @@
-//! What a job has to keep, which errors it survives, and its share of a common pace.
+//! Limits of a job: least rates, tolerated errors, and its share of a common pace.
 
 use serde::{Deserialize, Serialize};
 
 use super::load::Rate;
 use crate::units;
 
-/// What ends a run as failed, and which errors do not.
+/// Rates below which a run fails, and errors that do not end it.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Limits {
@@ -15,14 +15,14 @@ pub struct Limits {
     pub least_write: Option<Rate>,
     /// Lowest rate of trims.
     pub least_trim: Option<Rate>,
-    /// Time over which a rate is taken, ns.
+    /// Interval over which a rate is measured, ns.
     #[serde(deserialize_with = "units::duration::deserialize")]
     pub least_over_ns: u64,
-    /// Errors of reads that are counted and do not end the run, as Linux numbers them.
+    /// Error numbers of reads that are counted but do not end the run.
     pub ignored_read: Vec<i32>,
-    /// The same of writes, trims and syncs.
+    /// Error numbers of writes, trims and syncs that are counted but do not end the run.
     pub ignored_write: Vec<i32>,
-    /// The same of data that is not what was written.
+    /// Error numbers of verification that are counted but do not end the run.
     pub ignored_verify: Vec<i32>,
 }
 
@@ -39,15 +39,14 @@ impl Limits {
     }
 }
 
-/// The share of a job in what the jobs of one flow do together.
+/// The share of a job in the operations of one flow.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Flow {
-    /// Number of the flow.
     pub id: u64,
-    /// Its operations relate to those of the others of this flow as its weight to theirs.
+    /// The jobs of a flow share its operations in proportion to their weights.
     pub weight: u32,
-    /// A job that is ahead waits until nothing is in flight, and then so long, ns; 0 means until
+    /// A job that is ahead waits until nothing is in flight, and then this long, ns; 0 means until
     /// another job has done more.
     #[serde(default, deserialize_with = "units::duration::deserialize")]
     pub sleep_ns: u64,

@@ -1,12 +1,12 @@
-//! Operations that a role repeats one by one, as a log has them.
+//! Operations that a role repeats one by one, as recorded in a log.
 
 use serde::{Deserialize, Serialize};
 
-/// Operations of a list, at most.
+/// Most operations of a list.
 pub const MAX_LISTED: usize = 1_000_000;
 
 words! {
-    /// Which way the bytes go.
+    /// Kind of an operation.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "lowercase")]
     pub enum IoKind {
@@ -14,9 +14,9 @@ words! {
         Read = 0 => "read",
         /// To storage.
         Write = 1 => "write",
-        /// Storage learns that the bytes are not needed any more.
+        /// Tells the storage that the bytes are unused.
         Trim = 2 => "trim",
-        /// What was written is made durable; moves no bytes.
+        /// Makes written data durable; transfers no bytes.
         Sync = 3 => "sync",
     }
 }
@@ -25,9 +25,8 @@ words! {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listed {
-    /// Which way.
     pub way: IoKind,
-    /// Which of the run's targets, counted from 0.
+    /// Index of the run's target, from 0.
     pub target: u16,
     /// First byte.
     pub offset: u64,

@@ -1,14 +1,14 @@
-//! How a role behaves beyond direction and order: sizes, pace, syncs, data, waiting, placement.
+//! Properties of a role beyond direction and order: sizes, pace, syncs, data, waiting, placement.
 //!
-//! A plan stores these words unchanged: they leave nothing open. Sizes and times may be written as
-//! numbers (bytes, ns) or in words (`64k`, `5s`).
+//! A plan stores these types unchanged, since they have no open defaults. Sizes and times may be
+//! numbers (bytes, ns) or text (`64k`, `5s`).
 
 use serde::{Deserialize, Serialize};
 
 use super::Arrivals;
 use crate::units;
 
-/// How the size of an operation is drawn, for each way.
+/// Distribution of the operation size, by direction.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sizes {
@@ -17,14 +17,14 @@ pub struct Sizes {
     pub trim: Draw,
 }
 
-/// How one size is drawn, bytes.
+/// Distribution of one size, bytes.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Draw {
     /// Always the job's block size.
     #[default]
     Block,
-    /// Always this.
+    /// Always this size.
     Fixed(#[serde(deserialize_with = "units::bytes::deserialize")] u64),
     /// Uniform over the multiples of `step` from `low` to `high`.
     Range {
@@ -34,16 +34,16 @@ pub enum Draw {
         /// Largest, a multiple of `step`.
         #[serde(deserialize_with = "units::bytes::deserialize")]
         high: u64,
-        /// Distance of neighbouring sizes.
+        /// Distance between neighbouring sizes.
         #[serde(deserialize_with = "units::bytes::deserialize")]
         step: u64,
     },
-    /// Each size with its percentage; the percentages add up to 100.
+    /// Sizes with their percentages, which add up to 100.
     Split(Vec<(u64, f64)>),
 }
 
 impl Draw {
-    /// Smallest and largest size, bytes, where the block size is this.
+    /// Smallest and largest size, bytes, for this block size.
     pub(crate) fn range(&self, block_bytes: u64) -> (u64, u64) {
         match self {
             Draw::Block => (block_bytes, block_bytes),
@@ -61,29 +61,23 @@ impl Draw {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
-    /// Closed loop: as soon as an earlier one has finished.
+    /// Closed loop: as soon as an earlier operation has completed.
     #[default]
     Closed,
-    /// Open loop: at this rate, whatever the storage does; latency counts from the due time.
-    Rate {
-        /// How many per second, and of what.
-        rate: Rate,
-        /// How the due times are spread.
-        arrivals: Arrivals,
-    },
-    /// Open loop: reads and writes each at a rate of their own, whatever the mix.
+    /// Open loop at this rate, independent of the storage; latency counts from the due time.
+    Rate { rate: Rate, arrivals: Arrivals },
+    /// Open loop with separate rates of reads and writes, independent of the mix.
     Each {
         read: Rate,
         /// Writes or trims.
         other: Rate,
-        /// How the due times are spread.
         arrivals: Arrivals,
     },
-    /// Open loop: at these times, ns from the start, ascending; over when the list is.
+    /// Open loop at these due times, ns from the start, ascending; the job ends with the list.
     Recorded(Vec<u64>),
 }
 
-/// A rate of one job.
+/// The rate of a job.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rate {
@@ -93,41 +87,41 @@ pub enum Rate {
     Bytes(f64),
 }
 
-/// A pause after every so many operations.
+/// A pause after a number of operations or a time.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Think {
     /// Length of the pause, ns; 0 means none.
     #[serde(deserialize_with = "units::duration::deserialize")]
     pub ns: u64,
-    /// Operations handed over between two pauses.
+    /// Operations submitted between two pauses.
     #[serde(alias = "every-ops")]
     pub every_ops: u64,
-    /// Part of the pause for which the processor is kept busy, ns.
+    /// Part of the pause during which the CPU is kept busy, ns.
     #[serde(deserialize_with = "units::duration::deserialize")]
     pub spin_ns: u64,
-    /// Time between two pauses, if that is what counts, ns.
+    /// Time between two pauses, if it replaces the count, ns.
     #[serde(deserialize_with = "units::duration::deserialize")]
     pub every_ns: u64,
 }
 
-/// One stretch of time of a job that changes its mind.
+/// A period of a job with its own rate and mix.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// Length, ns.
     #[serde(alias = "for", deserialize_with = "units::duration::deserialize")]
     pub ns: u64,
-    /// Share of the job's rate, percent; in a closed loop 0 means idle and anything else full.
+    /// Share of the job's rate, percent; in a closed loop 0 means idle, other values full rate.
     #[serde(alias = "rate-percent")]
     pub rate_percent: f64,
-    /// Share of reads during it, percent; without it the job's own.
+    /// Share of reads in the phase, percent; the job's own if absent.
     #[serde(alias = "read-percent", default)]
     pub read_percent: Option<u8>,
-    /// Syncs per write during it, percent of the job's own.
+    /// Syncs per write in the phase, percent of the job's own.
     #[serde(alias = "sync-percent", default = "all", skip_serializing_if = "is_all")]
     pub sync_percent: f64,
-    /// Commits per sync during it, percent of the job's own.
+    /// Commits per sync in the phase, percent of the job's own.
     #[serde(alias = "commit-percent", default = "all", skip_serializing_if = "is_all")]
     pub commit_percent: f64,
 }
@@ -138,7 +132,7 @@ impl Phase {
 }
 
 impl Default for Phase {
-    /// One without length that changes nothing.
+    /// A phase of length 0 that changes nothing.
     fn default() -> Phase {
         Phase {
             ns: 0,
@@ -158,36 +152,35 @@ fn is_all(percent: &f64) -> bool {
     *percent == all()
 }
 
-/// When what was written is made durable.
+/// When written data is made durable.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sync {
-    /// A sync after every so many writes; 0 means none.
+    /// One sync per this many writes; 0 means no syncs.
     #[serde(alias = "every-writes")]
     pub every_writes: u64,
-    /// So many syncs more in the same number of writes, all of them evenly spread.
+    /// Further syncs within `every_writes` writes; all are evenly spread.
     #[serde(alias = "extra-syncs", skip_serializing_if = "is_none")]
     pub extra_syncs: u64,
-    /// So many of these writes, evenly spread, are followed by one of these syncs or several; 0
-    /// means that as many are as there are syncs, or all.
+    /// Number of these writes that syncs follow, evenly spread, one or several each; 0 means as
+    /// many as there are syncs, or all.
     #[serde(skip_serializing_if = "is_none")]
     pub followed: u64,
-    /// Which call it is.
     pub call: SyncCall,
-    /// Group commit: a sync is sent when all writes before it have finished, and nothing is written
-    /// until it has.
+    /// Group commit: a sync is sent when all writes before it have completed, and the next write
+    /// waits for its completion.
     pub barrier: bool,
-    /// The sync of a group commit is a call of the job's own thread, as a program makes it, also
-    /// where io_uring would hand it to a worker thread.
+    /// The job's own thread makes the sync of a group commit as a system call, as a program does,
+    /// even if io_uring would pass it to a worker thread.
     #[serde(alias = "by-call", skip_serializing_if = "std::ops::Not::not")]
     pub by_call: bool,
     /// Most syncs in flight at once; further ones wait, and writes go on. 0 means no limit.
     #[serde(alias = "in-flight", skip_serializing_if = "is_none")]
     pub in_flight: u64,
-    /// What each single write promises.
+    /// Durability of each write.
     #[serde(alias = "each-write")]
     pub each_write: EachWrite,
-    /// Whether each write is stored as a whole or not at all (RWF_ATOMIC), even if power fails.
+    /// Whether each write is stored entirely or not at all (RWF_ATOMIC), even on power failure.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub atomic: bool,
 }
@@ -203,44 +196,44 @@ pub enum SyncCall {
     Fsync,
 }
 
-/// What a write has done when it is finished.
+/// State of a write's data at its completion.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EachWrite {
     /// The target has accepted it.
     #[default]
     Accepted,
-    /// Its data is durable (RWF_DSYNC: O_DSYNC, and FUA where the device has it).
+    /// Its data is durable (RWF_DSYNC: O_DSYNC, or FUA if the device supports it).
     Dsync,
     /// Its data and metadata are durable (RWF_SYNC).
     Sync,
 }
 
-/// Which bytes are written.
+/// Content of the written data.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Data {
-    /// Share of every 4 KiB that compresses away, percent.
+    /// Compressible share of every 4 KiB, percent.
     #[serde(alias = "compress-percent")]
     pub compress_percent: u8,
     /// Share of the blocks that repeat an earlier one, percent.
     #[serde(alias = "dedupe-percent")]
     pub dedupe_percent: u8,
-    /// What is repeated is drawn from a set of blocks of this size, percent of the region; 0 means
-    /// that it is an earlier block.
+    /// Size of the set of blocks from which repeats are drawn, percent of the region; 0 means that
+    /// an earlier block is repeated.
     #[serde(alias = "set-percent", skip_serializing_if = "is_none")]
     pub set_percent: u8,
-    /// Whether all jobs draw from one such set.
+    /// Whether all jobs share this set.
     #[serde(alias = "set-shared", skip_serializing_if = "std::ops::Not::not")]
     pub set_shared: bool,
-    /// Nothing but zeros.
+    /// Only zeros.
     pub zeros: bool,
-    /// The same bytes again and again, made once before the start.
+    /// The same bytes in every write, generated once before the start.
     pub constant: bool,
-    /// This, repeated, instead of all that; empty means none.
+    /// A repeated pattern instead of all of the above; empty means none.
     pub pattern: Vec<u8>,
-    /// The place decides about the bytes, so that what is read can be compared with what must have
-    /// been written, and is.
+    /// The offset determines the content, so that reads are verified against what must have been
+    /// written.
     pub checked: bool,
 }
 
@@ -257,7 +250,7 @@ impl Sync {
         }
     }
 
-    /// Share of the writes that a sync follows.
+    /// Share of the writes that syncs follow.
     pub fn followed_share(&self) -> f64 {
         match self.followed {
             0 => self.per_write().min(1.0),
@@ -266,10 +259,10 @@ impl Sync {
     }
 }
 
-/// Counts writes, and says how many syncs follow each.
+/// Distributes the syncs over the writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SyncCount {
-    /// Parts of a write that syncs follow, and of a sync, which are due.
+    /// Fractions carried over: of a write that syncs follow, and of a sync.
     writes: u64,
     syncs: u64,
 }
@@ -292,30 +285,29 @@ impl SyncCount {
     }
 }
 
-/// How completions are waited for.
+/// How a job waits for completions.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Reap {
-    /// Completions waited for at once, at least.
+    /// Fewest completions to wait for.
     #[serde(alias = "complete-min")]
     pub complete_min: u32,
-    /// Completions settled at once, at most; 0 means all there are.
+    /// Most completions to process at once; 0 means all available.
     #[serde(alias = "complete-max")]
     pub complete_max: u32,
-    /// A full queue is refilled when no more than so many requests are in flight; 0 means as soon
-    /// as there is room.
+    /// A full queue is refilled when at most this many requests are in flight; 0 means as soon as a
+    /// slot is free.
     #[serde(alias = "refill-at")]
     pub refill_at: u32,
-    /// Whether the thread sleeps while it waits.
     pub wait: Wait,
-    /// Whether handing over and waiting are separate calls, so that the time of submission is known
-    /// of every request.
+    /// Whether submission and waiting are separate calls, so that every request's submission time
+    /// is known.
     pub slat: bool,
-    /// Whether it is counted how many requests are handed over and come back at once, and how many
-    /// are in flight then.
+    /// Whether to count the requests per submission and per completion call, and those in flight
+    /// then.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub counts: bool,
-    /// Whether it is recorded when each request is handed over.
+    /// Whether to record the submission time of each request.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub times: bool,
 }
@@ -338,20 +330,20 @@ impl Default for Reap {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// In the kernel, until completions are there.
+    /// Sleeps in the kernel until completions arrive.
     #[default]
     Event,
-    /// Never: it looks again and again.
+    /// Never sleeps: polls continuously.
     Poll,
-    /// First about half the mean latency, then it looks again and again.
+    /// Sleeps for about half the mean latency, then polls continuously.
     Hybrid,
 }
 
-/// Where a job's thread and memory are.
+/// Placement and priority of a job's thread and memory.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Placement {
-    /// CPUs the thread may use; empty means that the plan's pinning decides.
+    /// CPUs the thread may use; if empty, the plan's pinning decides.
     pub cpus: Vec<u32>,
     /// NUMA node of the buffers.
     #[serde(alias = "numa-node")]
@@ -359,29 +351,29 @@ pub struct Placement {
     /// Further nodes of the buffers.
     #[serde(alias = "more-numa-nodes", skip_serializing_if = "Vec::is_empty")]
     pub more_numa_nodes: Vec<u32>,
-    /// How the buffers are spread over these nodes.
+    /// How the buffers are distributed over these nodes.
     #[serde(alias = "numa-mode", skip_serializing_if = "NumaMode::is_bind")]
     pub numa_mode: NumaMode,
-    /// Buffers in huge pages, or the run is refused.
+    /// Whether the buffers must be in huge pages; the run fails without them.
     #[serde(alias = "huge-pages")]
     pub huge_pages: bool,
-    /// Niceness of the thread; 0 leaves it as it is.
+    /// Niceness of the thread; 0 leaves it unchanged.
     pub nice: i32,
-    /// I/O priority of the thread: class and level, as ioprio_set(2) has them; class 0 leaves it.
+    /// Class and level of the thread's I/O priority (ioprio_set(2)); class 0 leaves it unchanged.
     #[serde(alias = "io-priority")]
     pub io_priority: (u8, u8),
 }
 
-/// How memory is spread over NUMA nodes.
+/// NUMA memory policy.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NumaMode {
-    /// Only there.
+    /// Only these nodes.
     #[default]
     Bind,
-    /// There as long as some is free.
+    /// These nodes while they have free memory.
     Prefer,
-    /// Page by page in turn.
+    /// Page by page, in turn.
     Interleave,
 }
 
@@ -397,7 +389,7 @@ impl NumaMode {
 pub struct Sequence {
     /// Indexes of blocks within the region.
     pub blocks: Vec<u32>,
-    /// Whether each repetition begins so many blocks further on as there are in the list.
+    /// Whether each repetition is shifted by the length of the list, in blocks.
     pub advances: bool,
 }
 
@@ -412,27 +404,27 @@ pub struct Zone {
     pub size_percent: f64,
 }
 
-/// When a run ends, or one job of it.
+/// When a run or one of its jobs ends.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stop {
-    /// After this many nanoseconds of measuring (warm-up not included).
+    /// After this many nanoseconds of measurement (without warm-up).
     AfterNs(u64),
     /// When every job has done this many operations.
     AfterOps(u64),
-    /// When every job has handed over this many bytes.
+    /// When every job has submitted this many bytes.
     AfterBytes(u64),
-    /// After this many nanoseconds of measuring, or when every job has handed over this many bytes,
+    /// After this many nanoseconds of measurement, or when every job has submitted this many bytes,
     /// whichever comes first.
     AfterNsOrBytes(u64, u64),
     /// When every job has covered its region once.
     AfterOnePass,
-    /// When every job has come to an end of its own.
+    /// When every job has reached its own end.
     EachJob,
 }
 
 impl Stop {
-    /// Length of the measurement where time may end it, ns.
+    /// Length of the measurement if time can end it, ns.
     pub fn length_ns(self) -> Option<u64> {
         match self {
             Stop::AfterNs(ns) | Stop::AfterNsOrBytes(ns, _) => Some(ns),
@@ -441,57 +433,57 @@ impl Stop {
     }
 }
 
-/// When a job begins and ends, where that is not when the run does.
+/// Start and end of a job, if they differ from those of the run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Span {
-    /// It begins so long after the others, ns.
+    /// Start delay after the other jobs, ns.
     #[serde(alias = "delay", deserialize_with = "units::duration::deserialize")]
     pub delay_ns: u64,
-    /// It begins when the jobs of this role have ended; empty means with the run.
+    /// The job starts when the jobs of this role have ended; if empty, with the run.
     pub after: String,
     /// Its own warm-up, ns.
     pub warmup_ns: Option<u64>,
     /// Its own end.
     pub stop: Option<Stop>,
-    /// Its end is that of all jobs.
+    /// Whether its end ends all jobs.
     pub ends_all: bool,
-    /// Its end is that of the jobs with the same `group`.
+    /// Whether its end ends the jobs of the same `group`.
     pub ends_group: bool,
-    /// The group that it is of, where the jobs of a run are of several: reported together, and
-    /// ended together where one of them ends its group.
+    /// Its group, if the run has several. The jobs of a group are reported together, and end
+    /// together if one of them has `ends_group`.
     pub group: u32,
-    /// An operation that takes longer ends the run as failed, ns; 0 means none does.
+    /// An operation with a larger latency fails the run, ns; 0 means no limit.
     pub most_latency_ns: u64,
 }
 
-/// How a job with several targets chooses the next one.
+/// How a job with several targets selects the next one.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Service {
-    /// In turn, this many operations each.
+    /// Round robin, this many operations each.
     #[serde(alias = "round_robin")]
     InTurn(u64),
-    /// In turn, one operation each.
+    /// Round robin, one operation each.
     #[default]
     EachInTurn,
-    /// At random, for this many operations.
+    /// At random, this many operations at a time.
     Random(u64),
-    /// One after another, each until its region has been covered.
+    /// One target after another, each until its region is covered.
     Sequential,
 }
 
-/// A walk in zones: so many bytes within one, then on to the next.
+/// A walk in zones: a number of bytes within one zone, then the next zone.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Strides {
-    /// Length of the part of a zone that is used, bytes; 0 means that there are no zones.
+    /// Length of the used part of a zone, bytes; 0 means no zones.
     #[serde(deserialize_with = "units::bytes::deserialize")]
     pub range_bytes: u64,
-    /// Bytes moved before the walk goes on to the next zone.
+    /// Bytes transferred before the walk moves to the next zone.
     #[serde(deserialize_with = "units::bytes::deserialize")]
     pub zone_bytes: u64,
-    /// Bytes between the used parts of two zones.
+    /// Bytes between the used parts of neighbouring zones.
     #[serde(deserialize_with = "units::bytes::deserialize")]
     pub skip_bytes: u64,
 }

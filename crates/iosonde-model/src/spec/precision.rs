@@ -1,6 +1,6 @@
-//! Which figure, of which operations, and how exactly: `p99+-3%`.
+//! A figure, its operations and its required precision: `p99+-3%`.
 //!
-//! The names of figures are shared with expectations, `METRIC OP VALUE`.
+//! Expectations (`METRIC OP VALUE`) use the same names of figures.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::count;
 
-/// Which operations count.
+/// Operations that a figure includes.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Both.
+    /// Reads and writes.
     Total,
     Read,
     Write,
 }
 
-/// Which figure is judged.
+/// A figure.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -36,7 +36,7 @@ pub enum Metric {
     Quantile(f64),
 }
 
-/// Every metric word accepted; the first of a metric is printed.
+/// Every accepted metric word; of synonyms, the first is printed.
 const METRICS: [(&str, Metric); 13] = [
     ("iops", Metric::Iops),
     ("bw", Metric::Bandwidth),
@@ -60,14 +60,13 @@ const METRICS: [(&str, Metric); 13] = [
      p99.9 or p99.99, with read. or write. before it if wanted{hint}"
 )]
 pub struct UnknownMetric {
-    /// The word as given.
     pub found: String,
     /// `; did you mean …?`, or nothing.
     pub hint: String,
 }
 
 impl Metric {
-    /// As typed and printed.
+    /// The word as typed and printed.
     pub fn word(self) -> &'static str {
         METRICS.iter().find(|(_, metric)| *metric == self).map_or("percentile", |(word, _)| word)
     }
@@ -82,14 +81,14 @@ impl Metric {
     }
 }
 
-/// Reads `[WORKLOAD.][DIRECTION.]METRIC`; what stands in front comes back as it is.
+/// Parses `[WORKLOAD.][DIRECTION.]METRIC`; returns the prefix before the direction unchanged.
 ///
 /// # Errors
 /// If the metric is unknown.
 pub fn subject(text: &str) -> Result<(String, Direction, Metric), UnknownMetric> {
     let is_digits = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     let mut words: Vec<&str> = text.split('.').map(str::trim).collect();
-    // `p99.9` holds a point of its own.
+    // The word `p99.9` contains a point.
     let metric = match words.as_slice() {
         [.., whole, digits] if is_digits(digits) => {
             let joined = format!("{whole}.{digits}");
@@ -111,35 +110,33 @@ pub fn subject(text: &str) -> Result<(String, Direction, Metric), UnknownMetric>
     Ok((words.join("."), direction.unwrap_or(Direction::Total), metric))
 }
 
-/// How exactly a figure is to be known.
+/// The required precision of a figure.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Precision {
-    /// Of which operations.
     pub direction: Direction,
-    /// The figure.
     pub metric: Metric,
-    /// Half the width of its 95 % interval, as a share of the figure.
+    /// Half-width of its 95 % confidence interval, as a share of the figure.
     pub width: f64,
 }
 
-/// Widths that can be asked for, of a rate or a mean.
+/// Permitted widths of a rate or a mean.
 const WIDTHS: std::ops::RangeInclusive<f64> = 0.001..=0.5;
-/// Narrowest of a percentile: a bucket of the histogram is 0.78 % wide.
+/// Smallest width of a percentile: a histogram bucket is 0.78 % wide.
 const NARROWEST_PERCENTILE: f64 = 0.01;
 
 /// Why a precision was not understood.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum PrecisionError {
-    /// Not a metric and a width.
+    /// The text is not a metric and a width.
     #[error("found `{0}`, expected METRIC+-WIDTH%, such as p99+-3% or read.iops+-2%")]
     Form(String),
     /// The metric is unknown.
     #[error(transparent)]
     Metric(#[from] UnknownMetric),
-    /// Something that is no direction stands in front of the metric.
+    /// The word before the metric is not a direction.
     #[error("found `{0}` before the metric, expected read., write. or nothing")]
     Direction(String),
-    /// The metric has no interval.
+    /// The metric has no confidence interval.
     #[error("`{0}` is a single value without an interval; expected a rate, a mean or a percentile")]
     Single(String),
     /// The width is out of range.
@@ -151,10 +148,10 @@ pub enum PrecisionError {
 }
 
 impl Precision {
-    /// Reads `METRIC+-WIDTH%`; ± is understood too.
+    /// Parses `METRIC+-WIDTH%`; ± is accepted too.
     ///
     /// # Errors
-    /// If it is not a figure that has an interval with a width in percent.
+    /// If the text is not a metric with a confidence interval and a valid width in percent.
     pub fn parse(text: &str) -> Result<Precision, PrecisionError> {
         let form = || PrecisionError::Form(text.to_owned());
         let (what, width) =
@@ -177,7 +174,7 @@ impl Precision {
         Ok(Precision { direction, metric, width: share })
     }
 
-    /// `read p99`
+    /// The figure in words: `read p99`.
     pub fn subject(&self) -> String {
         let front = match self.direction {
             Direction::Total => "",

@@ -1,10 +1,10 @@
-//! Priorities of single requests, beside that of their thread.
+//! I/O priorities of single requests, which override that of their thread.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units;
 
-/// Which reads and writes have a priority of their own; the others have that of their thread.
+/// I/O priorities of reads and writes; other requests have the priority of their thread.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Priorities {
@@ -13,31 +13,30 @@ pub struct Priorities {
 }
 
 impl Priorities {
-    /// Whether no request has one.
+    /// Whether no request has a priority of its own.
     pub fn is_none(&self) -> bool {
         self.read.is_empty() && self.write.is_empty()
     }
 
-    /// All of them.
     pub fn all(&self) -> impl Iterator<Item = &Priority> {
         self.read.iter().chain(&self.write)
     }
 }
 
-/// A priority, and the requests that have it.
+/// A priority and the requests that have it.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Priority {
-    /// Their share of the requests of the way, or of those of a size, percent.
+    /// Share of the requests of its direction and size that have it, percent.
     pub percent: u8,
-    /// Only requests of this size have it, bytes; 0 means that all may.
+    /// Size of the requests that may have it, bytes; 0 for any size.
     #[serde(default, deserialize_with = "units::bytes::deserialize")]
     pub bytes: u64,
-    /// Class as ioprio_set(2) has it: 1 is real-time, 2 best effort, 3 idle.
+    /// Class of ioprio_set(2): 1 is real-time, 2 best effort, 3 idle.
     pub class: u8,
-    /// Level within the class, from 0, the first served, to 7.
+    /// Level within the class, 0 (highest) to 7.
     pub level: u8,
-    /// Hint for the device, such as the number of a limit on the duration of commands; 0 is none.
+    /// Hint for the device, such as the index of a command duration limit; 0 is none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hint: u16,
 }
@@ -48,16 +47,15 @@ fn is_zero(hint: &u16) -> bool {
 
 const CLASS_SHIFT: u32 = 13;
 const HINT_SHIFT: u32 = 3;
-/// The largest hint.
 pub const HINT_MOST: u16 = 1023;
 
 impl Priority {
-    /// Class, hint and level as the kernel has them in one number.
+    /// The kernel's I/O priority value of class, hint and level.
     pub fn number(&self) -> u16 {
         u16::from(self.class) << CLASS_SHIFT | self.hint << HINT_SHIFT | u16::from(self.level)
     }
 
-    /// Class, level and hint in the kernel's one number.
+    /// Class, level and hint of the kernel's I/O priority value.
     pub fn parts(number: u16) -> (u8, u8, u16) {
         let hint = number >> HINT_SHIFT & HINT_MOST;
         ((number >> CLASS_SHIFT) as u8, (number & 7) as u8, hint)
@@ -68,7 +66,7 @@ impl Priority {
         self.bytes == 0 || self.bytes == bytes
     }
 
-    /// What is wrong with it, if anything is.
+    /// Description of an invalid field.
     fn fault(&self) -> Option<String> {
         let Priority { percent, class, level, hint, .. } = self;
         let sound = (1..=100).contains(percent)
@@ -86,7 +84,7 @@ impl Priority {
 }
 
 impl Priorities {
-    /// What is wrong with them, if anything is.
+    /// Description of an invalid priority, or of shares above 100 %.
     pub fn fault(&self) -> Option<String> {
         if let Some(fault) = self.all().find_map(Priority::fault) {
             return Some(fault);

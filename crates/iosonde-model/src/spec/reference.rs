@@ -1,39 +1,39 @@
-//! Classes of storage with public figures: what a check is compared with.
+//! Classes of storage with published figures, the reference of a check.
 
 use serde::Deserialize;
 
-/// The built-in classes: a file like any user's, embedded in the binary.
+/// The built-in classes, in the format of a user's file, embedded in the binary.
 const BUILT_IN: &str = include_str!("../../../../references/storage.toml");
 
 /// A class of storage.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReferenceClass {
-    /// Its name with its article (`a SATA SSD`).
+    /// Name with its article (`a SATA SSD`).
     pub name: String,
-    /// What it can be: `hdd`, `sata`, `nvme`, `virtual`, `network`; empty for anything.
+    /// Possible kinds of storage: `hdd`, `sata`, `nvme`, `virtual`, `network`; empty for any.
     #[serde(default)]
     pub storage: Vec<String>,
-    /// Words of which the device's model must contain one; empty for any model.
+    /// Words of which the device's model must contain at least one; empty for any model.
     #[serde(default)]
     pub model: Vec<String>,
-    /// Random reads of 4 KiB per second: slowest and fastest usual one.
+    /// Usual range of random 4 KiB reads per second.
     pub read_iops: [f64; 2],
-    /// The same of writes.
+    /// Usual range of random 4 KiB writes per second.
     pub write_iops: [f64; 2],
-    /// Bandwidth of large reads, MB/s of 10^6.
+    /// Usual range of the bandwidth of large reads, MB/s of 10^6.
     pub read_mb_per_s: [f64; 2],
-    /// The same of writes.
+    /// Usual range of the bandwidth of large writes, MB/s of 10^6.
     pub write_mb_per_s: [f64; 2],
-    /// Operations per second that a service enforces.
+    /// IOPS limits that a service enforces.
     #[serde(default)]
     pub limit_iops: Vec<f64>,
-    /// MB/s that a service enforces.
+    /// Bandwidth limits that a service enforces, MB/s.
     #[serde(default)]
     pub limit_mb_per_s: Vec<f64>,
     /// Largest usual mean latency of small requests, ms.
     pub usual_ms: f64,
-    /// Where the figures come from.
+    /// Source of the figures.
     pub source: String,
 }
 
@@ -43,34 +43,27 @@ struct File {
     class: Vec<ReferenceClass>,
 }
 
-/// Why a file of classes was refused.
+/// Why a file of classes was rejected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ReferenceError {
-    /// It is no such file.
+    /// The file is malformed.
     #[error("{0}")]
     Syntax(String),
-    /// A range is none.
+    /// A range is empty or not positive.
     #[error("class `{class}`: found {key} = [{low}, {high}], expected 0 < first <= second")]
-    Range {
-        class: String,
-        key: &'static str,
-        /// First value.
-        low: f64,
-        /// Second value.
-        high: f64,
-    },
-    /// A kind of storage is not known.
+    Range { class: String, key: &'static str, low: f64, high: f64 },
+    /// A kind of storage is unknown.
     #[error("class `{class}`: found storage `{found}`, expected {}", KINDS.join(", "))]
     Kind { class: String, found: String },
 }
 
-/// What a class can be.
+/// The kinds of storage.
 pub const KINDS: [&str; 5] = ["hdd", "sata", "nvme", "virtual", "network"];
 
 /// Reads a file of classes.
 ///
 /// # Errors
-/// If it is not understood, or a range is empty.
+/// If the file is malformed, a range is empty, or a kind of storage is unknown.
 pub fn parse(text: &str) -> Result<Vec<ReferenceClass>, ReferenceError> {
     let file: File =
         toml::from_str(text).map_err(|error| ReferenceError::Syntax(error.to_string()))?;
@@ -97,7 +90,7 @@ pub fn parse(text: &str) -> Result<Vec<ReferenceClass>, ReferenceError> {
 /// The built-in classes.
 ///
 /// # Errors
-/// Never, as a test shows.
+/// Never; a test proves it.
 pub fn built_in() -> Result<Vec<ReferenceClass>, ReferenceError> {
     parse(BUILT_IN)
 }

@@ -1,4 +1,4 @@
-//! When a run has settled, by fio's rule (`steadystate`).
+//! Detection of a steady state by fio's rule (`steadystate`).
 
 use std::fmt;
 
@@ -7,24 +7,23 @@ use serde::{Deserialize, Serialize};
 /// A run ends as soon as a figure is steady over a rolling window.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Settling {
-    /// Which figure.
     pub figure: SettlingFigure,
-    /// Whether the slope over the window is judged; else the largest deviation from its mean.
+    /// Whether to judge the slope over the window, not the largest deviation from its mean.
     pub by_slope: bool,
-    /// What the slope per interval or the deviation has to stay below.
+    /// Upper limit of the slope per interval or of the deviation.
     pub limit: f64,
     /// Whether the limit is in percent of the mean of the window.
     pub in_percent: bool,
-    /// Time over which one value is taken, ns.
+    /// Interval of one value, ns.
     pub interval_ns: u64,
-    /// Values of the window.
+    /// Number of values of the window.
     pub intervals: u32,
     /// Time before the first value, from the start of the run, ns.
     pub ramp_ns: u64,
 }
 
 words! {
-    /// What may settle.
+    /// A figure that can become steady.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum SettlingFigure {
@@ -38,7 +37,7 @@ words! {
 }
 
 impl Settling {
-    /// The criterion without its limit, as fio has it.
+    /// The criterion without its limit, in fio's terms.
     pub fn criterion(&self) -> String {
         let slope = if self.by_slope { "_slope" } else { "" };
         format!("{}{slope}", self.figure.word())

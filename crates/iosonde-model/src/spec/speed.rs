@@ -1,29 +1,26 @@
-//! How fast a load is replayed.
+//! Replay speed of a load.
 
 use super::{Pace, Rate, Role, Think, Workload};
 
-/// How fast, against what the workload says.
+/// Speed relative to the workload's own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Speed {
-    /// So many times: rates are multiplied, times of pauses, phases and recorded arrivals divided.
+    /// This factor: rates are multiplied, and pauses, phases and recorded arrival times divided.
     Times(f64),
-    /// As fast as the storage answers: a closed loop at each role's depth, without a pause.
+    /// As fast as the storage completes: a closed loop at each role's depth, without pauses.
     Max,
 }
 
 /// Smallest and largest factor.
 const FACTORS: (f64, f64) = (0.001, 1000.0);
 
-/// Why a speed was not understood, or cannot be had.
+/// Why a speed was not understood, or does not apply.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpeedError {
-    /// No speed.
+    /// The text is not a speed.
     #[error("found `{found}`, expected a factor from 0.001x to 1000x such as 2x or 0.5x, or max")]
-    Malformed {
-        /// What was given.
-        found: String,
-    },
-    /// Nothing in the workload goes by a clock.
+    Malformed { found: String },
+    /// Nothing in the workload depends on time.
     #[error(
         "has no effect: no role of `{workload}` has a rate, recorded arrivals, a pause or phases, \
          so it already runs as fast as possible; give its roles a rate, or omit the option"
@@ -32,10 +29,10 @@ pub enum SpeedError {
 }
 
 impl Speed {
-    /// `2x`, `0.5x`, `10` or `max`.
+    /// Parses `2x`, `0.5x`, `10` or `max`.
     ///
     /// # Errors
-    /// If it is none, or too small or large a factor.
+    /// If the text is not a speed, or the factor is out of range.
     pub fn parse(text: &str) -> Result<Speed, SpeedError> {
         let malformed = || SpeedError::Malformed { found: text.into() };
         let word = text.trim();
@@ -52,7 +49,7 @@ impl Speed {
         }
     }
 
-    /// What is done, for the plan.
+    /// Description for the plan.
     pub fn words(self) -> String {
         match self {
             Speed::Times(factor) => {
@@ -66,10 +63,10 @@ impl Speed {
 }
 
 impl Workload {
-    /// The same load, faster or slower.
+    /// The same load at another speed.
     ///
     /// # Errors
-    /// If nothing in it goes by a clock.
+    /// If nothing in the load depends on time.
     pub fn at_speed(mut self, speed: Speed) -> Result<Workload, SpeedError> {
         if !self.roles.iter().any(goes_by_a_clock) {
             return Err(SpeedError::NoPace { workload: self.name });
@@ -89,7 +86,7 @@ fn goes_by_a_clock(role: &Role) -> bool {
 }
 
 fn scale(role: &mut Role, factor: f64) {
-    // What has a length keeps one.
+    // A time above 0 stays above 0.
     let divided = |ns: u64| ((ns as f64 / factor).round() as u64).max(u64::from(ns > 0));
     match &mut role.pace {
         Pace::Closed => {}
@@ -105,7 +102,7 @@ fn scale(role: &mut Role, factor: f64) {
     role.phases.iter_mut().for_each(|phase| phase.ns = divided(phase.ns));
 }
 
-/// Only the mix of a phase is left of it, which takes its time.
+/// Removes all pacing. Of a phase, only its mix and its length remain.
 fn release(role: &mut Role) {
     role.set_pace(Pace::Closed);
     role.think = Think::default();

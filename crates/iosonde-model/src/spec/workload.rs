@@ -1,4 +1,4 @@
-//! A workload as asked: defaults open, sizes in words, threads in shares.
+//! A workload as requested: defaults unset, sizes as text, threads as shares.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use super::load::{
 use super::priority::Priorities;
 use crate::units;
 
-/// A load, as a user or a catalogue file words it.
+/// A load as a user or a catalogue file describes it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Workload {
@@ -25,20 +25,20 @@ pub struct Workload {
     pub title: String,
     /// A few words on the access pattern, as printed in tables (`append+rand read`).
     pub pattern: String,
-    /// What real application this stands for, one or two sentences.
+    /// The real application that this models, in one or two sentences.
     #[serde(default)]
     pub models: String,
-    /// Nominal size of one operation; a role may have its own.
+    /// Nominal size of one operation; a role may override it.
     #[serde(deserialize_with = "units::bytes::deserialize")]
     pub block_size: u64,
     /// Nominal share of reads, percent of operations, `0..=100`.
     pub read_percent: u8,
-    /// Who does what. At least one.
+    /// The kinds of threads; at least one.
     #[serde(rename = "role")]
     pub roles: Vec<Role>,
 }
 
-/// What the title of a durable variant ends with.
+/// Suffix of the title of a durable variant.
 pub const DURABLE: &str = " +D";
 
 impl Workload {
@@ -67,7 +67,7 @@ pub struct Role {
     pub name: String,
     /// Direction and order of the operations.
     pub rw: Rw,
-    /// How many threads play it.
+    /// Number of threads.
     #[serde(default)]
     pub threads: Threads,
     /// Size of one operation; the workload's nominal size if absent.
@@ -87,73 +87,73 @@ pub struct Role {
     #[serde(default)]
     pub access: Access,
     /// Share of a random role's operations whose offset is drawn, percent; each of the others
-    /// begins where the one before it ended. All if absent.
+    /// begins where the previous one ended. All if absent.
     pub random_percent: Option<f64>,
-    /// Which of the run's targets it uses, in turn, counted from 0; empty means all.
+    /// Indexes of the run's targets that it uses, from 0; empty means all.
     #[serde(default)]
     pub targets: Vec<u16>,
-    /// First byte of its region, counted from the beginning of the run's region.
+    /// Start of its region, relative to the start of the run's region.
     #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
     pub offset: Option<u64>,
     /// Length of its region; the rest of the run's region if absent.
     #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
     pub size: Option<u64>,
-    /// Distance of the regions of two neighbouring threads; 0 if absent.
+    /// Distance between the regions of neighbouring threads; 0 if absent.
     #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
     pub offset_increment: Option<u64>,
-    /// How sizes are drawn; without it every operation has the block size.
+    /// Distribution of block sizes; by default every operation has the block size.
     #[serde(default)]
     pub sizes: Sizes,
     /// Grid of random offsets; the smallest block size if absent.
     #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
     pub block_align: Option<u64>,
-    /// From the start of one sequential operation to the start of the next, bytes, negative for
-    /// descending; adjoining if absent.
+    /// Distance between the starts of successive sequential operations, bytes; negative for
+    /// descending. Contiguous if absent.
     pub stride: Option<i64>,
     /// When operations are due.
     #[serde(default)]
     pub pace: Pace,
-    /// Pause of a thread after every so many operations.
+    /// Pause of a thread after a number of operations.
     #[serde(default)]
     pub think: Think,
-    /// Stretches of time through which a thread goes round and round.
+    /// Time phases that a thread repeats in a cycle.
     #[serde(default, rename = "phase")]
     pub phases: Vec<Phase>,
-    /// When what was written is made durable.
+    /// When written data is made durable.
     #[serde(default)]
     pub sync: Sync,
-    /// Which bytes are written.
+    /// Content of the written data.
     #[serde(default)]
     pub data: Data,
-    /// Requests handed over at once, at most; chosen by depth if absent.
+    /// Most requests per submission; chosen by depth if absent.
     pub batch: Option<u32>,
     /// How completions are waited for.
     #[serde(default)]
     pub reap: Reap,
-    /// Where its threads and their memory are.
+    /// CPU, memory and priority placement of its threads.
     #[serde(default)]
     pub place: Placement,
-    /// Which of its requests have a priority of their own.
+    /// I/O priorities of single requests.
     #[serde(default)]
     pub priorities: Priorities,
-    /// Its own engine, where the roles of a workload differ in it.
+    /// Its own engine, if the roles of a workload use different ones.
     pub engine: Option<Engine>,
-    /// When its threads begin and end, where that is not when the run does.
+    /// Start and end of its threads, if they differ from those of the run.
     #[serde(default)]
     pub span: Span,
-    /// How a thread chooses among its targets.
+    /// How a thread selects the next target.
     #[serde(default)]
     pub service: Service,
-    /// Its zones, if it walks in some.
+    /// Zones of a strided walk, if any.
     #[serde(default)]
     pub strides: Strides,
-    /// Operations of a run of random offsets: the first is drawn, the others follow it or, with
-    /// `run-repeats`, begin where it does.
+    /// Operations per run of random offsets. The first offset is drawn; the others follow it or,
+    /// with `run-repeats`, repeat it.
     pub run_length: Option<u64>,
-    /// Whether all operations of such a run have one place.
+    /// Whether all operations of such a run have the same offset.
     #[serde(default)]
     pub run_repeats: bool,
-    /// What it has to keep, and which errors it survives.
+    /// Limits that it must keep, and the errors that it tolerates.
     #[serde(default)]
     pub limits: Limits,
     /// Its share of a common pace.
@@ -162,13 +162,13 @@ pub struct Role {
     pub commit: Option<Commit>,
     /// Its own seed.
     pub seed: Option<u64>,
-    /// The operations it repeats one by one, instead of drawing them; ends with the last.
+    /// Operations to repeat one by one instead of drawing them; the role ends with the last.
     #[serde(default)]
     pub listed: Vec<Listed>,
 }
 
 impl Role {
-    /// Gives it another pace, with as many syncs per write: the writes of a burst count as one.
+    /// Sets another pace and keeps the syncs per write: the writes of a burst count as one.
     pub fn set_pace(&mut self, pace: Pace) {
         let writes_each = self.pace.burst_length() / pace.burst_length();
         let every = self.sync.every_writes;
@@ -177,18 +177,18 @@ impl Role {
         self.pace = pace;
     }
 
-    /// Whether it uses this of the run's targets.
+    /// Whether it uses this target of the run.
     pub(crate) fn uses(&self, target: u16) -> bool {
         self.targets.is_empty() || self.targets.contains(&target)
     }
 
-    /// A role that says nothing but its name, direction and order: one thread, all else usual.
+    /// A role of one thread with this name, direction and order, and defaults for the rest.
     pub fn new(name: &str, rw: Rw) -> Role {
         Role { name: name.into(), rw, threads: Threads::Count(1), ..Role::default() }
     }
 }
 
-/// Direction and order, in fio's words.
+/// Direction and order, in fio's terms.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rw {
@@ -207,16 +207,16 @@ pub enum Rw {
     Rw,
     /// Sequential trims.
     Trim,
-    /// Sequential trims, each block written again next.
+    /// Sequential trims, each followed by a write of the same block.
     TrimWrite,
-    /// Random trims, each block written again next.
+    /// Random trims, each followed by a write of the same block.
     RandTrimWrite,
     /// Sequential writes.
     Write,
 }
 
 impl Rw {
-    /// Every word accepted, in the order the help prints them; of several, the canonical one first.
+    /// Every accepted word, in the order of the help text; of synonyms, the canonical one is first.
     pub const WORDS: [(&'static str, Rw); 12] = [
         ("read", Rw::Read),
         ("write", Rw::Write),
@@ -238,7 +238,7 @@ impl Rw {
         matches!(self, RandRead | RandRw | RandWrite | RandTrim | RandTrimWrite)
     }
 
-    /// Share of reads in percent; `mix` applies to the mixed words only.
+    /// Share of reads in percent; `mix` applies only to the mixed kinds.
     pub fn read_percent(self, mix: u8) -> u8 {
         match self {
             Rw::Read | Rw::RandRead => 100,
@@ -253,12 +253,12 @@ impl Rw {
         !matches!(self, Rw::Read | Rw::RandRead | Rw::Trim | Rw::RandTrim)
     }
 
-    /// Whether what is not read is trimmed instead of written.
+    /// Whether operations other than reads are trims instead of writes.
     pub fn trims(self) -> bool {
         matches!(self, Rw::Trim | Rw::RandTrim) || self.rewrites()
     }
 
-    /// Whether each trimmed block is written next.
+    /// Whether each trim is followed by a write of the same block.
     pub fn rewrites(self) -> bool {
         matches!(self, Rw::TrimWrite | Rw::RandTrimWrite)
     }
@@ -280,7 +280,7 @@ impl fmt::Display for Rw {
     }
 }
 
-/// How many threads play a role, before the number of CPUs is known.
+/// Number of threads of a role, before the number of CPUs is known.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Threads {
@@ -289,7 +289,7 @@ pub enum Threads {
     PerCpu,
     /// Exactly this many.
     Count(u32),
-    /// Whatever the roles before and after leave of one thread per CPU; at least one.
+    /// The remainder of one thread per CPU after all other roles; at least one.
     Rest,
     /// This percentage of one thread per CPU; at least one.
     Percent(u8),
@@ -317,7 +317,7 @@ pub enum Start {
     Zero,
     /// At an aligned offset drawn from the seed.
     Random,
-    /// At the last place that it comes to before it begins again.
+    /// At the last offset before it wraps.
     Last,
 }
 
@@ -325,25 +325,25 @@ pub enum Start {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// A seeded permutation: every block once before any block twice.
+    /// A seeded permutation: every block once before any block repeats.
     #[default]
     Permutation,
-    /// Operations of several sizes, every byte once before any twice: each takes the next free
-    /// place after a random one and ends where a used one begins, as with fio's random map.
+    /// Operations of several sizes, every byte once before any repeats: each begins at the first
+    /// free block after a random one and ends before the next used one, as with fio's random map.
     RandomMap,
     /// Independent uniform draws: blocks may repeat.
     Uniform,
-    /// Few blocks get most operations: shares fall with this power of the rank.
+    /// A Zipf law: the share of a block falls with this power of its rank.
     Zipf(f64),
-    /// This share of the blocks gets the rest of the operations (`0.2`: 80 % to 20 %).
+    /// This share of the blocks gets the complementary share of operations (`0.2`: 20 % get 80 %).
     Pareto(f64),
-    /// Around the middle of the region, with this standard deviation in percent of it.
+    /// A normal distribution around the middle of the region; standard deviation in percent of it.
     Normal(f64),
-    /// Uniform within zones, each with its share of the operations and of the region: hot and cold.
+    /// Uniform within zones; each has a share of the operations and of the region (hot and cold).
     Zoned(Vec<Zone>),
-    /// One pass of writes that leaves flash with this much spare, in percent of the region, as many
-    /// random passes would.
+    /// One pass of writes that leaves flash with this much spare space, in percent of the region,
+    /// in the state that many random passes would.
     SinglePass(f64),
-    /// Blocks of the region one by one as they stand here, again and again.
+    /// Blocks of the region in the listed order, repeated.
     Sequence(Sequence),
 }

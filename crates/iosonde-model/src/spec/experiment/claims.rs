@@ -1,4 +1,4 @@
-//! What a data sheet claims, and under which conditions.
+//! The claims of a data sheet and their conditions.
 
 use serde::{Deserialize, Serialize};
 use toml::value::Table;
@@ -7,7 +7,7 @@ use toml::value::Table;
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claims {
-    /// The device that the sheet is about.
+    /// The device that the sheet describes.
     pub device: String,
     /// Where the sheet can be found.
     #[serde(default)]
@@ -19,14 +19,14 @@ pub struct Claims {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Claim {
-    /// As the sheet words it.
+    /// The claim in the words of the sheet.
     pub name: String,
-    /// What is promised, such as `iops>=800k`, `bw>=6900MB/s` or `p99<=90us`.
+    /// The promised figure, such as `iops>=800k`, `bw>=6900MB/s` or `p99<=90us`.
     pub promise: String,
-    /// Parameters under which it is promised; what the sheet does not say has its usual value.
+    /// Parameters of the claim; those that the sheet does not state have their defaults.
     #[serde(default)]
     pub set: Table,
-    /// Conditions that no measurement here can bring about (`after preconditioning`).
+    /// Conditions that a measurement here cannot establish (`after preconditioning`).
     #[serde(default)]
     pub conditions: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! What an experiment can set and vary: one word each, with the quantity it takes.
+//! The parameters that an experiment can set and vary: their words and types.
 
 use std::ops::RangeInclusive;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{bytes, count, duration};
 
-/// One thing that a cell sets.
+/// A parameter of a cell.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Parameter {
-    /// A workload by name; whatever else is set changes it.
+    /// A workload by name; the other parameters modify it.
     Workload,
     /// Direction and order of all roles.
     Rw,
@@ -19,11 +19,11 @@ pub enum Parameter {
     BlockSize,
     /// Requests in flight per thread.
     Iodepth,
-    /// Requests handed over at once.
+    /// Requests per submission.
     BatchSubmit,
-    /// Completions waited for at once, at least.
+    /// Fewest completions to wait for.
     BatchCompleteMin,
-    /// Completions settled at once, at most.
+    /// Most completions to process at once.
     BatchCompleteMax,
     /// Threads of each role.
     Numjobs,
@@ -33,75 +33,74 @@ pub enum Parameter {
     Access,
     /// Share of operations whose offset is drawn.
     RandomPercent,
-    /// Bytes left out between two sequential operations.
+    /// Bytes skipped between two sequential operations.
     Gap,
     /// First byte of the region.
     Offset,
     /// Length of the region.
     Span,
-    /// Bytes by which every offset misses its block.
+    /// Bytes by which every offset is misaligned to its block.
     Misalign,
-    /// A sync after every so many writes; 0 for none.
+    /// Writes per sync; 0 for no syncs.
     SyncEvery,
-    /// What each write promises: `accepted`, `dsync`, `sync`.
+    /// Durability of each write: `accepted`, `dsync`, `sync`.
     EachWrite,
-    /// Operations per second over all threads of a role, open loop, of every role.
+    /// Open-loop operations per second of each role, over all its threads.
     Rate,
-    /// The same, of the roles that only read; 0 leaves them out.
+    /// `Rate` for roles that only read; 0 omits them.
     ReadRate,
-    /// The same, of the roles that only write; 0 leaves them out.
+    /// `Rate` for roles that only write; 0 omits them.
     WriteRate,
-    /// How the due times of an open loop are spread: `constant`, `poisson`.
+    /// Distribution of the due times of an open loop: `constant`, `poisson`.
     Arrivals,
-    /// Which cache may answer: `direct`, `cold`, `warm`.
+    /// State of the page cache: `direct`, `cold`, `warm`.
     Cache,
-    /// How I/O leaves the process: `io_uring`, `libaio`, `psync`.
+    /// I/O engine: `io_uring`, `libaio`, `psync`.
     Engine,
-    /// CPUs that the threads are pinned to, such as `0` or `0-1`; `any` for none.
+    /// CPUs that the threads are pinned to, such as `0` or `0-1`; `any` for no pinning.
     Cpus,
-    /// Share of what is written that compresses away.
+    /// Compressible share of the written data.
     Compress,
     /// Pause of a thread after each operation.
     Think,
-    /// Length of a run in which this is decided by a cell.
+    /// Length of a run, where cells differ in it.
     Runtime,
 }
 
-/// What a parameter is set to.
+/// The value of a parameter.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// A quantity, in the parameter's own unit: bytes, operations per second, percent, ns, a count.
+    /// A number in the parameter's unit: bytes, operations per second, percent, ns, a count.
     Number(f64),
     Word(String),
 }
 
-/// The kinds of quantities that parameters take.
+/// The types of parameters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Quantity {
-    /// Bytes, in words too (`64k`).
+    /// Bytes, also as text (`64k`).
     Bytes,
     Count,
     Percent,
     /// Operations per second.
     PerSecond,
-    /// Time, ns, in words too (`5ms`).
+    /// Time, ns, also as text (`5ms`).
     Time,
-    /// One of these words, or of these words and what follows a colon.
+    /// One of these words; a word that ends with a colon is a prefix.
     Word(&'static [&'static str]),
     /// Any word.
     Name,
 }
 
-/// Why a parameter cannot be set so.
+/// Why a parameter cannot have this value.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("`{name}`: found {found}, expected {expected}")]
 pub struct ParameterError {
-    /// The parameter.
     pub name: String,
-    /// What stands there.
+    /// The value found.
     pub found: String,
-    /// What may stand there.
+    /// The permitted values.
     pub expected: String,
 }
 
@@ -110,7 +109,7 @@ const PROMISES: &[&str] = &["accepted", "dsync", "sync"];
 const ARRIVALS: &[&str] = &["constant", "poisson"];
 const ACCESSES: &[&str] = &["permutation", "uniform", "zipf:", "pareto:"];
 
-/// Every parameter: its word, its name in headings, what it takes.
+/// Every parameter with its word, its title and its type.
 const PARAMETERS: [(Parameter, &str, &str, Quantity); 27] = [
     (Parameter::Workload, "workload", "workload", Quantity::Name),
     (Parameter::Rw, "rw", "pattern", Quantity::Name),
@@ -142,10 +141,10 @@ const PARAMETERS: [(Parameter, &str, &str, Quantity); 27] = [
 ];
 
 impl Parameter {
-    /// The parameter of this word; hyphen and underscore are the same.
+    /// The parameter of this word; hyphen and underscore are equivalent.
     ///
     /// # Errors
-    /// If there is none; the error lists them.
+    /// If no parameter has this word; the error lists all.
     pub fn parse(word: &str) -> Result<Parameter, ParameterError> {
         let plain = word.replace('_', "-");
         let found = PARAMETERS.iter().find(|(_, name, ..)| *name == plain);
@@ -164,25 +163,24 @@ impl Parameter {
         PARAMETERS.iter().find(|(parameter, ..)| *parameter == self).unwrap_or(&PARAMETERS[0])
     }
 
-    /// As typed.
+    /// The word as typed.
     pub fn word(self) -> &'static str {
         self.row().1
     }
 
-    /// As printed in headings and on axes.
+    /// The name in headings and on axes.
     pub fn title(self) -> &'static str {
         self.row().2
     }
 
-    /// What it takes.
     pub fn quantity(self) -> Quantity {
         self.row().3
     }
 
-    /// What a file sets it to.
+    /// Converts a value of a file.
     ///
     /// # Errors
-    /// If that is no quantity of its kind.
+    /// If the value has the wrong type or is out of range.
     pub fn value(self, given: &toml::Value) -> Result<Value, ParameterError> {
         let quantity = self.quantity();
         let range = self.range();
@@ -222,7 +220,7 @@ impl Parameter {
         })
     }
 
-    /// What no target can carry out, whatever else a cell sets: the numbers that it can, in words.
+    /// The numbers that some target can carry out, and their description.
     fn range(self) -> Option<(RangeInclusive<f64>, &'static str)> {
         match self {
             Parameter::Iodepth | Parameter::Numjobs => {
@@ -254,7 +252,7 @@ impl Parameter {
     }
 }
 
-/// A value as it stands in a file, near enough for a message.
+/// A value of a file, abbreviated for a message.
 pub(crate) fn plain(given: &toml::Value) -> String {
     match given {
         toml::Value::String(text) => text.clone(),
@@ -265,15 +263,15 @@ pub(crate) fn plain(given: &toml::Value) -> String {
     }
 }
 
-/// Most requests of a thread in flight, and most threads.
+/// Largest `iodepth` and `numjobs`.
 const MOST_AT_ONCE: f64 = 4096.0;
 /// Largest block, bytes.
 const MOST_BLOCK: f64 = (1u64 << 30) as f64;
-/// Largest count of anything here.
+/// Largest count.
 const MOST: f64 = 1e6;
 
 impl Quantity {
-    /// Whether this is a value of its kind; what would be rounded or cut is none.
+    /// Whether the value is valid for this type without rounding or truncation.
     fn holds(self, value: f64) -> bool {
         let is_whole = value.fract() == 0.0;
         value.is_finite()
@@ -300,7 +298,7 @@ impl Quantity {
 }
 
 impl Value {
-    /// The quantity, if it is one.
+    /// The number, unless it is a word.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Number(number) => Some(*number),

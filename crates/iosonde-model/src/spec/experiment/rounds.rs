@@ -1,4 +1,4 @@
-//! Preconditioning and rounds: how a stage brings its target to a steady state, and what counts as
+//! Preconditioning and rounds: how a stage brings its target to a steady state, and how it detects
 //! one.
 
 use serde::{Deserialize, Serialize};
@@ -6,13 +6,12 @@ use toml::value::Table;
 
 use crate::units;
 
-/// Writes before the first round, whatever the load of the stage (SNIA: workload-independent
-/// preconditioning). The workload-dependent part is the rounds themselves.
+/// Writes before the first round, independent of the stage's load (SNIA: workload-independent
+/// preconditioning). The rounds themselves are the workload-dependent part.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Precondition {
-    /// Passes over the active range; in each, every address is written exactly once, but in a
-    /// single pass over all flash.
+    /// Passes over the active range. Each writes every address exactly once, except `SinglePass`.
     pub passes: u32,
     /// Order of the offsets of a pass.
     pub order: PassOrder,
@@ -21,7 +20,7 @@ pub struct Precondition {
     pub block_size: u64,
     /// Writes in flight.
     pub iodepth: u32,
-    /// Flash beyond the active range, percent of it; for a single pass alone, which needs it.
+    /// Flash beyond the active range, percent of it; only for `SinglePass`, which requires it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub over_provisioning_percent: Option<f64>,
 }
@@ -45,24 +44,24 @@ pub enum PassOrder {
     /// One ascending stream.
     #[default]
     Sequential,
-    /// A permutation of all blocks, another one in each pass.
+    /// A permutation of all blocks, different in each pass.
     Random,
-    /// One pass of random writes over all flash, after which what is valid in it is distributed as
-    /// after many.
+    /// One pass of random writes over all flash that leaves its valid data distributed as after
+    /// many passes.
     SinglePass,
 }
 
-/// A stage in rounds: each is one pass over all cells, until the tracked figures are steady.
+/// A stage in rounds: each round runs all cells once, until the tracked figures are steady.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rounds {
-    /// Rounds at most.
+    /// Most rounds.
     #[serde(default = "most")]
     pub max: u32,
     /// Rounds of the measurement window.
     #[serde(default = "window")]
     pub window: u32,
-    /// What must be steady; all of it.
+    /// Figures that must all be steady.
     pub track: Vec<Track>,
     /// Largest range (maximum minus minimum) within the window, percent of its mean.
     #[serde(default = "range")]
@@ -70,16 +69,16 @@ pub struct Rounds {
     /// Largest rise or fall of the fitted line across the window, percent of its mean.
     #[serde(default = "slope")]
     pub slope_percent: f64,
-    /// Rounds after the first steady window, which are measured too: where the state is left in
-    /// them, the verdict says so.
+    /// Rounds measured after the first steady window. The verdict states whether one of them leaves
+    /// the steady state.
     #[serde(default)]
     pub hold: u32,
-    /// The rounds end when this many times the active range was written in them.
+    /// The rounds end when they have written this many times the active range.
     pub max_passes: Option<f64>,
 }
 
 impl Rounds {
-    /// The window and the limits of the specification (SNIA PTS 2.0.2, 2.1.24), of nothing yet.
+    /// Window and limits of the specification (SNIA PTS 2.0.2, 2.1.24), without tracked figures.
     pub fn of_the_specification() -> Rounds {
         Rounds {
             max: most(),
@@ -93,14 +92,14 @@ impl Rounds {
     }
 }
 
-/// A figure of cells that must be steady.
+/// A figure that must be steady.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Track {
-    /// The measure (`iops`, `bw`, `mean`).
+    /// The metric (`iops`, `bw`, `mean`).
     #[serde(default = "iops")]
     pub metric: String,
-    /// Levels by axis; cells that have all of them are tracked. Without any, all cells.
+    /// Levels by axis; only cells with all of them are tracked. All cells if empty.
     #[serde(default)]
     pub cell: Table,
 }

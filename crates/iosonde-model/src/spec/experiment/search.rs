@@ -1,17 +1,17 @@
-//! The search of a stage for its best cell, in place of runs of all cells.
+//! The search of a stage for its best cell, instead of running all cells.
 
 use serde::{Deserialize, Serialize};
 
-/// What is searched for, and when the search ends.
+/// The objective of a search, and its limits.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Search {
-    /// The measure of which the best is searched (`iops`, `bw`, `mean`).
+    /// The metric to optimise (`iops`, `bw`, `mean`).
     #[serde(default = "iops")]
     pub best: String,
-    /// The latency that a cell may have (`p99<=2ms`); any if absent.
+    /// The latency limit of a cell (`p99<=2ms`); none if absent.
     pub limit: Option<String>,
-    /// Runs at most.
+    /// Most runs.
     #[serde(default = "most")]
     pub max_runs: u32,
 }

@@ -1,40 +1,39 @@
-//! The state into which a stage brings its device before its first run: purged, its write cache on
-//! or off.
+//! The device state that a stage establishes before its first run: purge and write cache.
 
 use serde::{Deserialize, Serialize};
 
 words! {
-    /// How a target is returned to the state of one that was never written.
+    /// How a target is returned to its never-written state.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Purge {
-        /// The strongest of the following that the target has.
+        /// The strongest of the following that the target supports.
         Any => "any",
-        /// NVMe Format that erases user data; all of the device, and no other namespace.
+        /// NVMe Format with user data erase, of the whole namespace and no other.
         NvmeFormat => "nvme-format",
-        /// NVMe Format that erases the key of the encryption.
+        /// NVMe Format with cryptographic erase.
         NvmeCrypto => "nvme-crypto",
-        /// NVMe Sanitize: all of the drive, every namespace.
+        /// NVMe Sanitize of the whole drive, every namespace.
         NvmeSanitize => "nvme-sanitize",
-        /// ATA Security Erase of all of the drive, by `hdparm`.
+        /// ATA Security Erase of the whole drive, by `hdparm`.
         AtaErase => "ata-erase",
-        /// SCSI Sanitize of all of the drive, by `sg_sanitize`.
+        /// SCSI Sanitize of the whole drive, by `sg_sanitize`.
         ScsiSanitize => "scsi-sanitize",
-        /// SCSI Format Unit of all of the drive, by `sg_format`.
+        /// SCSI Format Unit of the whole drive, by `sg_format`.
         ScsiFormat => "scsi-format",
-        /// Discard of the range that is used.
+        /// Discard of the active range.
         Discard => "discard",
-        /// Zeros over that range.
+        /// Zeros written over the active range.
         Zero => "zero",
-        /// The content of a file is given back to its file system, and its space reserved again.
+        /// A file is truncated and its space allocated again.
         Recreate => "recreate",
-        /// None, whatever the file says.
+        /// No purge, whatever the experiment's file requests.
         None => "none",
     }
 }
 
 words! {
-    /// A setting of two states.
+    /// A setting that is on or off.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Switch {
@@ -44,7 +43,7 @@ words! {
 }
 
 impl Purge {
-    /// Whether a command of the drive itself erases all of it.
+    /// Whether a command of the drive erases all of it.
     pub fn is_of_the_drive(self) -> bool {
         use Purge::{AtaErase, NvmeCrypto, NvmeFormat, NvmeSanitize, ScsiFormat, ScsiSanitize};
         matches!(
