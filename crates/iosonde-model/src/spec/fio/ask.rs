@@ -1,6 +1,6 @@
-//! From a group of jobs to what one run is asked for: engine, targets, roles, end. What fio leaves
-//! to each job and we to the run (the page cache before it, errors) has to be the same for all jobs
-//! of a group.
+//! Converts a group of jobs into the request for one run: engine, targets, roles, end. What fio
+//! sets per job and we per run (invalidation of the page cache, error handling) must agree in a
+//! group.
 
 mod end;
 mod exits;
@@ -25,37 +25,36 @@ use shared::{
     direct, engine, first_and_own, latency, logs, on_files_or_on_nothing, seed, the_same,
 };
 
-/// What one run is asked for; sizes in percent are open until the targets are known.
+/// The request for one run; sizes in percent are resolved when the targets are known.
 #[derive(Clone, Debug)]
 pub struct Asking {
     /// Names of the jobs.
     pub title: String,
-    /// How I/O leaves the process.
     pub engine: EngineRequest,
-    /// What is read or written; roles name them by their place here.
+    /// Targets; roles refer to them by index.
     pub targets: Vec<TargetRequest>,
     /// Warm-up, ns.
     pub warmup_ns: u64,
     /// Seed of the run; `None` means a fresh one.
     pub seed: Option<u64>,
-    /// Logs to be written.
+    /// Logs to write.
     pub logs: Vec<LogRequest>,
-    /// The latency to be met, if there is one.
+    /// The latency target, if any.
     pub latency: Option<LatencyRequest>,
-    /// What has to be steady for the run to end.
+    /// The steady-state criterion that ends the run, if any.
     pub settling: Option<Settling>,
-    /// Whether the cached pages of the targets stay where they are (`invalidate=0`).
+    /// Whether the targets' pages stay in the page cache (`invalidate=0`).
     pub keeps_cache: bool,
-    /// Whether files are prepared and no job runs.
+    /// Whether only files are prepared, without running jobs.
     pub creates_only: bool,
-    /// What is done otherwise than by fio without changing the load, in words.
+    /// Differences from fio that do not change the load, in words.
     pub notes: Vec<String>,
     parts: Vec<Part>,
-    /// Whether jobs have engines, warm-ups or seeds of their own.
+    /// Which properties differ between the jobs.
     own: Own,
 }
 
-/// In what the jobs of a group differ.
+/// Whether the jobs of a group differ in each property.
 #[derive(Clone, Copy, Debug)]
 struct Own {
     engine: bool,
@@ -63,7 +62,7 @@ struct Own {
     seed: bool,
 }
 
-/// A role that waits for the sizes of its targets.
+/// A role whose sizes are resolved when its targets are known.
 #[derive(Clone, Debug)]
 struct Part {
     job: FioJob,
@@ -71,21 +70,21 @@ struct Part {
     offset: Amount,
     increment: Amount,
     size: Option<Amount>,
-    /// NUMA nodes to whose CPUs it keeps.
+    /// NUMA nodes whose CPUs it may use.
     nodes: Vec<u32>,
 }
 
-/// Jobs of one group and files of one run, at most.
+/// Most jobs of a group, and most files of a run.
 const MAX_JOBS: u64 = 4096;
 
-/// What the run of a group is asked for.
+/// The request for the run of a group.
 ///
 /// # Errors
-/// Whatever the group asks that one run cannot do, each with the place of the option.
+/// Everything in the group that one run cannot do, each with the place of the option.
 pub fn ask(group: &Group) -> Result<Asking, Faults> {
     on_files_or_on_nothing(group)?;
     let (first_engine, own_engine) = first_and_own(group, engine)?;
-    // A generic device takes nothing but commands, and nothing else takes them.
+    // A generic device takes only NVMe commands, and no other target does.
     the_same(group, "ioengine", |job| Ok(engine(job)?.kind == EngineKind::IoUringCmd))?;
     the_same(group, "verify_only", |job| Ok(job.is_on("verify_only")))?;
     let (warmup_ns, own_warmup) = first_and_own(group, warmup)?;
@@ -122,10 +121,10 @@ pub fn ask(group: &Group) -> Result<Asking, Faults> {
 }
 
 impl Asking {
-    /// The workload and the end of the run, now that the length of each target is known.
+    /// The workload and the end of the run, for these target lengths.
     ///
     /// # Errors
-    /// A percentage of an unknown length.
+    /// If a percentage refers to an unknown length.
     pub fn workload(&self, target_bytes: &[u64]) -> Result<(Workload, Stop), Faults> {
         let mut roles = Vec::new();
         let mut ends = Vec::new();
@@ -170,18 +169,18 @@ impl Asking {
         Ok((workload, stop))
     }
 
-    /// The NUMA nodes to whose CPUs each role keeps, none for all, and where that was said.
+    /// The NUMA nodes whose CPUs each role may use (empty for all), and the place of the option.
     pub fn cpu_nodes(&self) -> impl Iterator<Item = (&[u32], &Place)> {
         self.parts.iter().map(|part| (&*part.nodes, part.job.place("numa_cpu_nodes")))
     }
 
-    /// Whether the files are read before the run, into the page cache.
+    /// Whether the files are read into the page cache before the run.
     pub fn pre_reads(&self) -> bool {
         self.parts.iter().any(|part| part.job.is_on("pre_read"))
     }
 
-    /// Whether a target that is made for the run has to be written in full before it: it is read,
-    /// or its jobs overwrite.
+    /// Whether a target created for the run must be fully written first, because jobs read or
+    /// overwrite it.
     pub fn prepares(&self, index: u16) -> bool {
         self.parts.iter().any(|Part { role, job, .. }| {
             let reads = role.rw.is_mixed() || matches!(role.rw, Rw::Read | Rw::RandRead);
@@ -189,7 +188,7 @@ impl Asking {
         })
     }
 
-    /// The access hint that the kernel gets for a target before the run: that of its first job.
+    /// The kernel's access hint for a target, that of its first job.
     pub fn hint(&self, index: u16) -> AccessHint {
         let mut users = self.parts.iter().filter(|part| part.role.uses(index));
         let Some(Part { job, role, .. }) = users.next() else { return AccessHint::None };
@@ -201,7 +200,7 @@ impl Asking {
         }
     }
 
-    /// Adds a job: its role or, where copies differ, one for each.
+    /// Adds the role of a job, or one role per copy if the copies differ.
     fn add(&mut self, job: &FioJob) -> Result<(), Fault> {
         let clones = job.count("numjobs").unwrap_or(1);
         if clones == 0 || self.parts.len() as u64 + clones > MAX_JOBS {
@@ -250,7 +249,7 @@ impl Asking {
             let mut role = Role { targets, ..part.role.clone() };
             role.threads = Threads::Count(u32::try_from(clones).unwrap_or(u32::MAX));
             role.name = self.free_name(&job.name);
-            // Copies draw their own orders, as fio's do: an increment, be it 0, distinguishes them.
+            // Copies draw different orders, as in fio: an increment, even 0, distinguishes them.
             role.offset_increment = (clones > 1).then_some(0);
             self.logs.extend(logs(job, &role.name)?);
             self.parts.push(Part { role, ..part });
@@ -275,7 +274,7 @@ impl Asking {
         Ok(())
     }
 
-    /// Files under these names; equal paths are one target.
+    /// Adds files with these names as targets; equal paths are one target.
     fn named(
         &mut self,
         job: &FioJob,
@@ -311,7 +310,7 @@ impl Asking {
         Ok(indexes)
     }
 
-    /// Files of one copy of a job.
+    /// Adds the files of one copy of a job.
     fn own(&mut self, job: &FioJob, part: &Part, clone: u64) -> Result<Vec<u16>, Fault> {
         let files = job.count("nrfiles").unwrap_or(1).max(1);
         let is_known = matches!(part.offset, Amount::Bytes(_)) || part.file_bytes().is_some();
@@ -333,7 +332,7 @@ impl Asking {
         }
     }
 
-    /// A name that no role has yet.
+    /// A name that no role has.
     fn free_name(&self, name: &str) -> String {
         let taken = |name: &str| self.parts.iter().any(|part| part.role.name == name);
         if !taken(name) {
@@ -345,14 +344,14 @@ impl Asking {
 }
 
 impl Part {
-    /// The size of each file by `filesize`, within which offsets lie. Copies that share a file at
-    /// an increment have one size here: the file ends where the last one does.
+    /// Size of each file by `filesize`, which bounds the offsets. Copies that share a file at an
+    /// increment have none: `filesize` is their common length, and the last copy ends the file.
     fn file_bytes(&self) -> Option<u64> {
         let none = matches!(self.increment, Amount::Bytes(0) | Amount::Percent(0));
         self.job.count("filesize").filter(|_| none)
     }
 
-    /// The role with its region in bytes, and when it ends by itself.
+    /// The role with its region in bytes, and its end.
     fn settled(&self, target_bytes: u64) -> Result<(Role, end::End), Fault> {
         let job = &self.job;
         let grid = self.role.block_size.unwrap_or(1).max(1);
@@ -375,7 +374,7 @@ impl Part {
         if target_bytes == u64::MAX && !matches!(self.size, Some(Amount::Bytes(_))) {
             return Err(job.fault("size", "the target has no length of its own: give a size"));
         }
-        // fio's size is that of all files of the job together; a percentage is of each.
+        // fio's size is the total of all files of the job; a percentage applies to each file.
         let region = match self.size {
             _ if self.file_bytes().is_some_and(|each| each <= offset) => {
                 return Err(job.fault("offset", "expected a place before the end of filesize"));
@@ -394,7 +393,7 @@ impl Part {
         let covered = if walks(&role) { region.min(whole) } else { region };
         role.size = (!listed).then_some(whole);
         if let (Some(stride @ ..0), Some(size), 0) = (role.stride, role.size, offset) {
-            // fio begins at 0, and then goes down from where the hole before the end begins.
+            // fio begins at 0, then descends from the start of the last hole.
             role.size = Some(size.saturating_sub(stride.unsigned_abs()));
             role.start = Start::Last;
         }
@@ -411,8 +410,8 @@ impl Part {
     }
 }
 
-/// A region in whole blocks: a sequential job of fio with one size reaches over its end if the file
-/// goes on there, and any other leaves out what the smallest block does not fit in.
+/// The region in whole blocks. A sequential fio job with one size exceeds its end if the file
+/// continues; any other job omits what is smaller than the smallest block.
 fn whole_blocks(role: &Role, region: u64, rest: u64) -> u64 {
     let is_plain = role.sizes == Sizes::default();
     let block = if is_plain { role.block_size.unwrap_or(1) } else { load::least(&role.sizes) };
@@ -424,8 +423,8 @@ fn whole_blocks(role: &Role, region: u64, rest: u64) -> u64 {
     if reaches_over { over } else { region / block * block }
 }
 
-/// Whether a job goes through its region block by block, and so ends at the last whole one. One
-/// that draws its places goes on until it has moved as many bytes as the region has.
+/// Whether a job covers its region block by block, and so ends at the last whole block. A job with
+/// random draws continues until it has moved as many bytes as the region has.
 fn walks(role: &Role) -> bool {
     let has_holes = role.stride.is_some() || role.strides != Strides::default();
     let covers = matches!(role.access, Access::Permutation | Access::RandomMap);
@@ -438,7 +437,7 @@ fn warmup(job: &FioJob) -> Result<u64, Fault> {
 
 fn size(job: &FioJob) -> Result<Option<Amount>, Fault> {
     let size = match (job.amount("size"), job.count("filesize")) {
-        // `size` says how much is moved then, and `filesize` where.
+        // With `filesize`, `size` is the amount of data, and `filesize` the region.
         (_, Some(each)) => {
             let files = job.count("nrfiles").unwrap_or(1).max(1);
             Some(Amount::Bytes(each.saturating_mul(files)))
@@ -462,7 +461,7 @@ fn advanced(job: &FioJob, offset: Amount, by: Amount, clone: u64) -> Result<Amou
             let percent = u64::from(offset) + u64::from(by) * clone;
             u8::try_from(percent).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
         }
-        // A percentage of the target by itself, with nothing added to it.
+        // A percentage of the target alone.
         (Amount::Bytes(0), Amount::Percent(by)) => {
             let percent = u64::from(by) * clone;
             u8::try_from(percent).ok().filter(|percent| *percent <= 100).map(Amount::Percent)
@@ -472,7 +471,7 @@ fn advanced(job: &FioJob, offset: Amount, by: Amount, clone: u64) -> Result<Amou
     advanced.ok_or_else(|| job.fault("offset_increment", "the last copy begins beyond the target"))
 }
 
-/// The names of the jobs, not too many.
+/// The names of the first jobs.
 fn title(group: &Group) -> String {
     const SHOWN: usize = 4;
     let names: Vec<String> = group.jobs.iter().take(SHOWN).map(|job| shown(&job.name)).collect();

@@ -1,10 +1,10 @@
-//! The options of fio's command line, as the sections of a job file: what stands before the first
-//! `--name` is global, and each `--name` opens a section.
+//! The options of fio's command line as sections of a job file: options before the first `--name`
+//! are global, and each `--name` opens a section.
 
 use super::lex::{Line, Section};
 use super::{Place, table};
 
-/// What stands for a file in messages.
+/// The name in messages that replaces a file name.
 const COMMAND_LINE: &str = "command line";
 
 /// One option of a job, as given on the command line.
@@ -12,17 +12,17 @@ const COMMAND_LINE: &str = "command line";
 pub struct Word {
     /// Name, without the hyphens before it.
     pub name: String,
-    /// What stands after the equals sign, or in the next word.
+    /// The text after the equals sign, or the next word.
     pub value: Option<String>,
 }
 
-/// fio's name of an option, which may be written with hyphens for underscores.
+/// fio's name of an option; hyphens may replace underscores.
 pub fn canonical(name: &str) -> String {
     let name = if table::find(name).is_ok() { name.into() } else { name.replace('-', "_") };
     table::find(&name).map_or(name, |entry| entry.name.into())
 }
 
-/// The sections that these options stand for.
+/// The equivalent sections of a job file.
 pub fn sections(words: &[Word]) -> Vec<Section> {
     let place = Place::new(COMMAND_LINE, 0);
     let mut sections: Vec<Section> = Vec::new();
@@ -44,7 +44,7 @@ pub fn sections(words: &[Word]) -> Vec<Section> {
     sections
 }
 
-/// The same as words of fio's command line.
+/// The equivalent fio command line.
 pub fn words(sections: &[Section]) -> String {
     let mut words = vec!["fio".to_string()];
     for section in sections {

@@ -1,4 +1,4 @@
-//! Options that have no effect where they stand: accepted by fio in silence, and noted here.
+//! Options without effect in their context: fio accepts them silently, and we note them.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::value::Value;
 use super::{Fault, Place};
 use crate::spec::{EngineKind, Rw};
 
-/// Lines that change no job they reach. A line of a global section needs to concern one of its
-/// jobs only.
+/// Lines without effect on any job that they reach. A line of a global section has an effect if it
+/// affects one job.
 pub(super) fn ineffective<'a>(jobs: impl Iterator<Item = &'a FioJob>) -> Vec<Fault> {
     let mut lines: BTreeMap<(Place, &str), Option<String>> = BTreeMap::new();
     for job in jobs {
@@ -33,7 +33,7 @@ pub(super) fn ineffective<'a>(jobs: impl Iterator<Item = &'a FioJob>) -> Vec<Fau
 
 /// The options without effect on this job, and why.
 fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
-    // What cannot be read is reported by whoever reads it.
+    // The reader of `rw` reports an invalid value.
     let Ok(rw) = rw(job) else { return Vec::new() };
     let with_rw = format!("with rw={rw}");
     let writes = rw.is_mixed() || matches!(rw, Rw::Write | Rw::RandWrite);
@@ -125,11 +125,11 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
     idle
 }
 
-/// Whether an option asks for something: not given, off, 0 and `none` do not.
+/// Whether an option requests something: absent, off, 0 and `none` do not.
 fn says(job: &FioJob, name: &str) -> bool {
     match job.value(name) {
         None | Some(Value::Bool(false) | Value::Count(0) | Value::Word("none" | "0", _)) => false,
-        // The number that an absent one stands for.
+        // The default of the option.
         Some(Value::Count(1)) => !name.starts_with("iodepth_batch") && name != "nrfiles",
         Some(_) => true,
     }

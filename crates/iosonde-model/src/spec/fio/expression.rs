@@ -1,32 +1,32 @@
-//! Sums in parentheses, as fio works them out: whole numbers of 64 bits unless a point appears,
-//! division towards zero, a unit weaker than `*` and stronger than `+`.
+//! Arithmetic expressions in parentheses, evaluated as in fio: 64-bit integers unless a decimal
+//! point appears, truncating division, and units that bind weaker than `*` and stronger than `+`.
 
-/// What a unit letter in a sum is worth.
+/// Interpretation of unit letters.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Dimension {
     /// `k` is 1024 and `m` is 1024².
     Bytes,
-    /// `m` is a minute; all in µs.
+    /// `m` is a minute; values are in µs.
     Time,
 }
 
-/// A worked-out sum.
+/// The value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sum {
-    /// Its value, in bytes or µs where `has_unit`.
+    /// In bytes or µs if `has_unit`.
     pub(super) value: f64,
-    /// The same as a whole number.
+    /// The value as an integer.
     pub(super) whole: i64,
-    /// Whether any unit was written.
+    /// Whether the expression contains a unit.
     pub(super) has_unit: bool,
 }
 
-/// Nested parentheses and signs, at most.
+/// Most nested parentheses and signs.
 const MAX_DEPTH: usize = 64;
-/// Largest plain number: fio reads each with 32 bits.
+/// Largest plain number: fio parses each with 32 bits.
 const MAX_LITERAL: i64 = i32::MAX as i64;
 
-/// Works out `(4*1024)` or `(2k+512)`; without a dimension there are no units.
+/// Evaluates `(4*1024)` or `(2k+512)`; without a dimension, units are rejected.
 pub(super) fn evaluate(text: &str, dimension: Option<Dimension>) -> Result<Sum, String> {
     let mut parser = Parser { rest: text, dimension, has_unit: false, depth: 0 };
     let number = parser.sum(0)?;
@@ -58,17 +58,17 @@ impl Number {
 
 struct Parser<'a> {
     rest: &'a str,
-    /// `None`: no units.
+    /// `None` permits no units.
     dimension: Option<Dimension>,
     has_unit: bool,
     depth: usize,
 }
 
-/// How strongly a unit binds: between `+` and `*`.
+/// Binding strength of a unit, between those of `+` and `*`.
 const UNIT_STRENGTH: u8 = 2;
 
 impl Parser<'_> {
-    /// Operators of at least this strength, from the left.
+    /// Evaluates operators of at least this strength.
     fn sum(&mut self, strength: u8) -> Result<Number, String> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
@@ -96,7 +96,7 @@ impl Parser<'_> {
                 break;
             }
             self.rest = &self.rest[1..];
-            // `^` groups from the right, all others from the left.
+            // `^` is right-associative, all others left-associative.
             let right = self.sum(if next == '^' { own } else { own + 1 })?;
             left = apply(next, left, right)?;
         }
@@ -159,7 +159,7 @@ impl Parser<'_> {
     }
 }
 
-/// What fio's units mean inside parentheses, where `kb_base` does not reach.
+/// fio's units inside parentheses, which ignore `kb_base`.
 fn scale(unit: &str, dimension: Dimension) -> Option<i64> {
     let unit = unit.to_ascii_lowercase();
     Some(match (unit.as_str(), dimension) {

@@ -1,9 +1,9 @@
-//! Engines and options of fio that are not had here, each with what to use instead.
+//! Engines and options of fio that are not supported, each with an alternative.
 
 use super::table::{Family, Stand};
 use super::value::Kind;
 
-/// Engines by name, and what to use instead.
+/// Unsupported engines with their alternatives.
 const ENGINES: &[(&str, &str)] = &[
     ("exec", "it runs a program, which is not done here"),
     ("cpuio", "it burns processor time and does no I/O"),
@@ -51,7 +51,7 @@ const NO_DATA: &str = "it moves no data; `iosonde profile -- COMMAND` shows what
 const PROFILES: &str = "it belongs to one of fio's built-in profiles (act, tiobench); write its \
     jobs as a job file";
 
-/// Options of such engines.
+/// Options of unsupported engines.
 #[rustfmt::skip]
 pub(super) const FAMILIES: &[Family] = &[
     (Stand::Refused(HTTP), Kind::Text,
@@ -102,7 +102,7 @@ pub(super) const FAMILIES: &[Family] = &[
          large-block-op-kbytes prep numruns load num-write-blocks"),
 ];
 
-/// What to use instead of an engine of fio that is not had here; `None` for what is no engine.
+/// The alternative to an unsupported engine of fio; `None` if fio has no such engine.
 pub(super) fn instead(engine: &str) -> Option<&'static str> {
     if engine.starts_with("external") {
         return Some("it loads foreign code, which is not done here");

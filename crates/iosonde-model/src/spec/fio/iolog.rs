@@ -1,5 +1,5 @@
-//! Logs of operations, as `write_iolog` of fio writes them and `read_iolog` replays them: versions
-//! 2 and 3. What a log comes to is a list of operations, and the times at which they are due.
+//! Logs of operations, written by fio's `write_iolog` and replayed by `read_iolog`, versions 2 and
+//! 3. A log becomes a list of operations and their due times.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use crate::spec::{IoKind, Listed};
 /// Longest operation, bytes.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// What a job replays.
+/// A parsed log.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Iolog {
-    /// The files of its operations, in the order in which they appear.
+    /// The files of its operations, in order of appearance.
     pub(super) files: Vec<String>,
-    /// The operations; a target counts from 0 among `files`.
+    /// The operations; a target is an index into `files`.
     pub(super) ops: Vec<Listed>,
-    /// When each is due, ns from the start; empty where each follows the one before at once.
+    /// Due times, ns from the start; empty if each operation follows the previous one immediately.
     pub(super) due_ns: Vec<u64>,
-    /// Whether all syncs are of data alone.
+    /// Whether all syncs are fdatasync.
     pub(super) of_data: bool,
 }
 
-/// What a job changes of a log.
+/// Modifications of a log by the options of its job.
 struct Changes<'a> {
     no_stall: bool,
     redirect: Option<&'a str>,
@@ -35,7 +35,7 @@ struct Changes<'a> {
     skipped: Vec<IoKind>,
 }
 
-/// The log that a job replays, if it does.
+/// The log that a job replays, if any.
 pub(super) fn of(job: &FioJob) -> Result<Option<Iolog>, Fault> {
     if job.get("read_iolog").is_none() {
         return Ok(None);
@@ -83,7 +83,7 @@ fn changes(job: &FioJob) -> Result<Changes<'_>, Fault> {
     })
 }
 
-/// Reads a log. A fault names its line.
+/// Parses a log. An error names the line.
 fn read(text: &str, changes: &Changes<'_>) -> Result<Iolog, String> {
     let mut lines = (1..).zip(text.lines());
     let timed = match lines.next().map(|(_, head)| head.trim_end()) {
@@ -115,9 +115,9 @@ fn read(text: &str, changes: &Changes<'_>) -> Result<Iolog, String> {
 struct Reader<'a> {
     log: Iolog,
     changes: &'a Changes<'a>,
-    /// When the next operation is due.
+    /// Due time of the next operation.
     now_ns: u64,
-    /// Time of the line before, as the log counts.
+    /// Timestamp of the previous line, µs.
     last: u64,
 }
 
@@ -132,7 +132,7 @@ impl Reader<'_> {
         match (act, numbers.as_slice()) {
             ("add" | "open" | "close", []) => self.now_ns += delay_ns,
             ("wait", [ms, _]) if !timed => {
-                // fio reads it as milliseconds from the start.
+                // fio interprets it as milliseconds from the start.
                 let ms: u64 = ms.parse().map_err(|_| format!("`{}` is not a time", shown(ms)))?;
                 if !self.changes.no_stall {
                     self.now_ns = self.now_ns.max(ms.saturating_mul(1_000_000));
@@ -160,7 +160,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// From the line before to this one. fio counts microseconds, and none before the first line.
+    /// Time since the previous line, which fio gives in µs; 0 for the first line.
     fn delay_ns(&mut self, time: Option<&str>) -> Result<u64, String> {
         let time = time.unwrap_or("");
         let us: u64 = time.parse().map_err(|_| format!("`{}` is not a time", shown(time)))?;
@@ -199,7 +199,7 @@ impl Reader<'_> {
 }
 
 impl Iolog {
-    /// Direction and order, in fio's words.
+    /// Direction and order, in fio's terms.
     pub(super) fn rw(&self) -> &'static str {
         let goes = |way: IoKind| self.ops.iter().any(|op| op.way == way);
         match (goes(IoKind::Read), goes(IoKind::Write), goes(IoKind::Trim)) {
@@ -210,7 +210,7 @@ impl Iolog {
         }
     }
 
-    /// Share of reads, percent; one way that goes at all has a share.
+    /// Share of reads, percent; at least 1 if there is a read.
     pub(super) fn read_percent(&self) -> u8 {
         let moving = || self.ops.iter().filter(|op| op.way != IoKind::Sync);
         let reads = moving().filter(|op| op.way == IoKind::Read).count();
@@ -220,7 +220,7 @@ impl Iolog {
         }
     }
 
-    /// Sizes of the operations that move data, each with its percentage.
+    /// Sizes of the operations that transfer data, each with its percentage.
     pub(super) fn sizes(&self) -> Vec<(u64, f64)> {
         let mut sizes: Vec<u64> =
             self.ops.iter().map(|op| u64::from(op.bytes)).filter(|bytes| *bytes > 0).collect();
@@ -236,13 +236,13 @@ impl Iolog {
         split
     }
 
-    /// The grid on which all operations lie, bytes.
+    /// The largest grid that contains all offsets and sizes, bytes.
     pub(super) fn grid(&self) -> u64 {
         let numbers = self.ops.iter().flat_map(|op| [op.offset, u64::from(op.bytes)]);
         numbers.fold(0, greatest_common_divisor).clamp(1, MAX_BYTES)
     }
 
-    /// The end of what is used of each file, bytes.
+    /// End of the used part of each file, bytes.
     pub(super) fn ends(&self) -> Vec<u64> {
         let mut ends = vec![0; self.files.len()];
         for op in &self.ops {
@@ -257,7 +257,7 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// The text of a log, as a job keeps it.
+/// The text of a log, shared between jobs.
 pub type Text = Arc<str>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Jobs with all they inherit, in the groups that run one after another.
+//! Jobs with their inherited options, in groups that run one after another.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::table::{self, Entry, Stand};
 use super::value::{self, Value, Ways};
 use super::{Fault, Faults, Place, effect, iolog, shown};
 
-/// A job file, understood.
+/// A parsed job file.
 #[derive(Clone, Debug)]
 pub struct JobFile {
-    /// Groups in the order they run; at least one.
+    /// Groups in run order; at least one.
     pub groups: Vec<Group>,
-    /// What is read otherwise than fio reads it, in words.
+    /// Differences from fio, in words.
     pub notes: Vec<String>,
 }
 
@@ -27,52 +27,48 @@ pub struct Group {
 /// One job section with everything it inherits.
 #[derive(Clone, Debug)]
 pub struct FioJob {
-    /// Its name: `name`, where its own section gives one, else that of the section.
+    /// Name: `name` if its own section gives one, else that of the section.
     pub name: String,
-    /// Its section, after which its files are named.
+    /// Its section, which names its files.
     pub section: String,
-    /// Where its section begins.
     pub place: Place,
-    /// Text of the log that `read_iolog` names: whoever can read files fills it in.
+    /// Text of the log of `read_iolog`, filled in by the caller.
     pub iolog: Option<iolog::Text>,
     settings: BTreeMap<&'static str, Setting>,
 }
 
-/// An option with its value and where it was given.
+/// An option with its value and its place.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// The option.
     pub entry: &'static Entry,
     pub value: Value,
-    /// The value as it was written, if one was.
+    /// The value as written, if any.
     pub text: Option<String>,
-    /// Where it was given.
     pub place: Place,
 }
 
-/// What a replayed log has instead of the job.
+/// Options that a replayed log overrides.
 const INSTEAD: &str = "bs bsrange bssplit ba size filesize io_size offset offset_increment \
     number_ios loops nrfiles random_distribution percentage_random norandommap rwmixread \
     rwmixwrite fsync fdatasync file_service_type zonemode zonesize time_based rw_sequencer";
 
-/// Faults reported, at most: the first ones tell enough.
+/// Most faults reported; later ones add little.
 const MAX_FAULTS: usize = 50;
 
-/// Reads a job file.
+/// Parses a job file.
 ///
 /// # Errors
-/// Everything that keeps the file from running: each fault names the option, the file and the line.
+/// Everything that prevents a run: each fault names the option, the file and the line.
 pub fn parse(text: &str, file: &str, outside: &mut Outside<'_>) -> Result<JobFile, Faults> {
     jobs(&[], &[lex::sections(text, file, outside)?], &[])
 }
 
-/// The jobs of a command line and of the job files beside it. Options of the command line that
-/// stand before its first job are defaults of the first file, and the jobs of each further file
-/// begin after those of the one before it, as in fio. `only` names the sections of the files that
-/// are read; empty means all.
+/// The jobs of a command line and of its job files. As in fio, options before the first job of the
+/// command line are defaults of the first file, and the jobs of each further file begin after those
+/// of the previous one. `only` selects sections of the files; empty means all.
 ///
 /// # Errors
-/// Everything that keeps them from running: each fault names the option, the file and the line.
+/// Everything that prevents a run: each fault names the option, the file and the line.
 pub fn jobs(line: &[Section], files: &[Vec<Section>], only: &[String]) -> Result<JobFile, Faults> {
     let mut reader = Reader::default();
     line.iter().for_each(|section| reader.section(section));
@@ -93,7 +89,7 @@ pub fn jobs(line: &[Section], files: &[Vec<Section>], only: &[String]) -> Result
     reader.finish(file)
 }
 
-/// `exitall` is of the whole program in fio: it holds for every job, wherever it stands.
+/// `exitall` is global in fio: it applies to every job, regardless of its section.
 fn spread_exitall(groups: &mut [Group]) {
     let mut jobs = groups.iter().flat_map(|group| &group.jobs);
     let given = jobs.find(|job| job.is_on("exitall"));
@@ -106,17 +102,17 @@ fn spread_exitall(groups: &mut [Group]) {
 #[derive(Default)]
 struct Reader {
     inherited: BTreeMap<&'static str, Setting>,
-    /// A line of a global section that no job has followed yet.
+    /// A line of a global section that no job follows so far.
     unused: Option<Place>,
     groups: Vec<Group>,
-    /// Whether the next job begins a group, being the first of a further file.
+    /// Whether the next job begins a group because it is the first of a further file.
     walled: bool,
     notes: Vec<String>,
     faults: Vec<Fault>,
 }
 
 impl Reader {
-    /// What was inherited ends with its file.
+    /// Inherited options end with their file.
     fn next_file(&mut self) {
         if !self.inherited.is_empty() {
             let what = "options of the command line and of [global] reach one job file, the first";
@@ -145,7 +141,7 @@ impl Reader {
         }
         self.unused = None;
         let place = section.place.clone();
-        // As in fio, an inherited name is not the job's.
+        // As in fio, an inherited `name` does not apply to the job.
         let named = section.lines.iter().rfind(|line| line.key == "name");
         let name = named.and_then(|line| line.value.as_deref()).unwrap_or(&section.name);
         let (name, section) = (name.to_string(), section.name.clone());
@@ -157,7 +153,7 @@ impl Reader {
         }
     }
 
-    /// fio reads `kb_base` before all else of a section.
+    /// The base of the section; fio reads `kb_base` before any other option.
     fn base(&self, section: &Section, inherited: &BTreeMap<&'static str, Setting>) -> KbBase {
         let own = section.lines.iter().rfind(|line| line.key == "kb_base");
         let own = own.and_then(|line| line.value.as_deref());
@@ -220,17 +216,17 @@ impl Reader {
 }
 
 impl FioJob {
-    /// Everything set, under canonical names.
+    /// All given options, under canonical names.
     pub fn settings(&self) -> impl Iterator<Item = &Setting> {
         self.settings.values()
     }
 
-    /// An option, if it was given.
+    /// An option, if given.
     pub fn get(&self, name: &str) -> Option<&Setting> {
         self.settings.get(name)
     }
 
-    /// Where an option was given, or else where the job begins.
+    /// The place of an option, or the start of the job if it was not given.
     pub fn place(&self, name: &str) -> &Place {
         self.get(name).map_or(&self.place, |setting| &setting.place)
     }
@@ -277,7 +273,7 @@ impl FioJob {
         Some(text)
     }
 
-    /// One of the known words, with what follows after a colon.
+    /// The word of an option, with the text after a colon.
     pub(super) fn word(&self, name: &str) -> Option<(&'static str, Option<&str>)> {
         let Value::Word(word, rest) = self.value(name)? else { return None };
         Some((word, rest.as_deref()))
@@ -287,7 +283,7 @@ impl FioJob {
         self.word(name).is_some_and(|(word, _)| word == wanted)
     }
 
-    /// What a kilobyte is in the sizes of the job.
+    /// The base of a kilobyte in the sizes of the job.
     pub(super) fn base(&self) -> KbBase {
         if self.has_word("kb_base", "1000") { KbBase::Decimal } else { KbBase::Binary }
     }
@@ -297,17 +293,17 @@ impl FioJob {
         Some(cpus)
     }
 
-    /// The file of operations that the job replays.
+    /// The path of the log that the job replays.
     pub fn iolog_path(&self) -> Option<&str> {
         self.text("read_iolog")
     }
 
-    /// Options that the log has instead of the job, where they were given.
+    /// Given options that the log overrides.
     pub(super) fn replaced(&self) -> impl Iterator<Item = &Setting> {
         INSTEAD.split_whitespace().filter_map(|name| self.get(name))
     }
 
-    /// The job with its direction as a log has it, and without what the log has instead.
+    /// The job with the direction of a log, without the options that the log overrides.
     pub(super) fn replaying(&self, rw: &'static str) -> FioJob {
         let mut job = self.clone();
         INSTEAD.split_whitespace().for_each(|name| drop(job.settings.remove(name)));
@@ -319,19 +315,19 @@ impl FioJob {
         job
     }
 
-    /// Options and values as they were written: in `[global]`, or in its own section.
+    /// Options and values as written, either in `[global]` or in the job's section.
     pub fn written(&self, global: bool) -> BTreeMap<String, String> {
         let is_global = |place: &Place| place.section.as_deref() == Some("global");
         let there = self.settings.values().filter(|set| is_global(&set.place) == global);
         there.filter_map(|set| Some((set.entry.name.into(), set.text.clone()?))).collect()
     }
 
-    /// Whether it is reported with the job before it in its group, as in fio.
+    /// Whether it is reported together with the previous job of its group, as in fio.
     pub fn is_grouped(&self) -> bool {
         self.is_on("group_reporting")
     }
 
-    /// A fault of this option of this job.
+    /// A fault in this option of the job.
     pub(super) fn fault(&self, name: &str, what: impl AsRef<str>) -> Fault {
         Fault::new(self.place(name), format!("{name}: {}", what.as_ref()))
     }
@@ -341,7 +337,7 @@ impl FioJob {
 pub(super) mod testing {
     use super::*;
 
-    /// Parses without includes and environment.
+    /// Parses without includes or environment variables.
     pub(in super::super) fn read(text: &str) -> Result<JobFile, String> {
         let mut outside = Outside {
             load: &mut |_| Err("none".into()),

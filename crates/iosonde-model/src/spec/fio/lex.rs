@@ -1,53 +1,52 @@
-//! Lines and sections: comments, includes, the environment and fio's keywords. Options keep the
-//! text of their value and the place they stand at.
+//! Lines and sections: comments, includes, environment variables and fio's keywords. Each option
+//! keeps the text of its value and its place.
 
 use super::{Fault, Faults, Place, expression, shown};
 
-/// Bytes of a job file with all it includes, at most.
+/// Largest job file with its includes, bytes.
 pub const MAX_BYTES: usize = 64 << 20;
-/// Bytes of one line, at most.
+/// Longest line, bytes.
 pub const MAX_LINE_BYTES: usize = 64 << 10;
-/// Sections, at most.
+/// Most sections.
 pub const MAX_SECTIONS: usize = 4096;
-/// Lines that say something, at most.
+/// Most option lines.
 const MAX_OPTIONS: usize = 1 << 16;
-/// Includes within includes, at most.
+/// Deepest nesting of includes.
 pub const MAX_DEPTH: usize = 8;
 
-/// Looks up a variable.
+/// Looks up an environment variable.
 pub type Environment = dyn Fn(&str) -> Option<String>;
 
-/// What the parser may ask of the world outside, all of it passed in.
+/// Access to the outside world, passed in by the caller.
 pub struct Outside<'a> {
-    /// Gives the text of an included file, named relative to the job file's directory.
+    /// Returns the text of an included file, named relative to the job file's directory.
     pub load: &'a mut dyn FnMut(&str) -> Result<String, String>,
-    /// Looks up a variable of the environment; `None` where none is read.
+    /// Looks up an environment variable; `None` if variables are not read.
     pub env: Option<&'a Environment>,
-    /// What `$pagesize` stands for, bytes.
+    /// Value of `$pagesize`, bytes.
     pub page_bytes: u64,
-    /// What `$mb_memory` stands for, MiB.
+    /// Value of `$mb_memory`, MiB.
     pub memory_mib: u64,
-    /// What `$ncpus` stands for.
+    /// Value of `$ncpus`.
     pub cpus: u64,
 }
 
 /// One option as written.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Line {
-    /// Where.
     pub place: Place,
     /// Name as written.
     pub key: String,
-    /// What stands after the equals sign, if there is one.
+    /// The text after the equals sign, if any.
     pub value: Option<String>,
 }
 
-/// A section with its options, included ones in their place.
+/// A section with its options, with included ones inserted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Section {
-    /// What stands in the brackets.
+    /// The text in the brackets.
     pub name: String,
-    /// Where it begins.
+    /// Place of its first line.
     pub place: Place,
     /// Its options in order.
     pub lines: Vec<Line>,
@@ -56,8 +55,8 @@ pub struct Section {
 /// Splits a job file into its sections.
 ///
 /// # Errors
-/// The first fault: text outside of a section, a section that is not closed, an include that is not
-/// allowed or cannot be read, a variable that is not allowed, or a limit exceeded.
+/// The first fault: text outside a section, an unclosed section, an include that is forbidden or
+/// unreadable, a forbidden variable, or an exceeded limit.
 pub fn sections(text: &str, file: &str, outside: &mut Outside<'_>) -> Result<Vec<Section>, Faults> {
     let mut reader = Reader { outside, sections: Vec::new(), bytes: 0, options: 0 };
     reader.read(text, file, "", 0)?;
@@ -72,8 +71,7 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    /// Reads one file; `folder` is where its own includes are looked for, relative to the job
-    /// file's directory.
+    /// Reads one file; `folder`, relative to the job file's directory, is the base of its includes.
     fn read(&mut self, text: &str, file: &str, folder: &str, depth: usize) -> Result<(), Fault> {
         let start = Place::new(file, 0);
         self.bytes += text.len();
@@ -184,8 +182,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// The text with `${NAME}` and fio's keywords replaced; a sum that a keyword made is worked
-    /// out.
+    /// Replaces `${NAME}` and fio's keywords; an expression that results from a keyword is
+    /// evaluated.
     fn substituted(&self, text: &str, place: &Place) -> Result<String, Fault> {
         let text = self.with_environment(text, place)?;
         let keywords = [
@@ -222,7 +220,7 @@ impl Reader<'_, '_> {
                 return Err(Fault::new(place, what));
             };
             out.push_str(before);
-            // One that is not set is empty, as in fio and in a shell.
+            // An unset variable is empty, as in fio and in a shell.
             out.push_str(&look_up(name).unwrap_or_default());
             if out.len() > MAX_LINE_BYTES {
                 return Err(Fault::new(place, "the line is longer than 64 KiB"));
@@ -234,7 +232,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A line without what follows `;` or `#`, and without blanks around.
+/// The line without a comment (`;` or `#`) and surrounding whitespace.
 fn without_comment(line: &str) -> &str {
     let end = line.find([';', '#']).unwrap_or(line.len());
     line[..end].trim()

@@ -1,4 +1,4 @@
-//! What makes the result of a job misleading, found without running it.
+//! Settings that make the result of a job misleading, detected without running it.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use super::{Fault, load};
 use crate::spec::{EngineKind, Rw};
 use crate::units::bytes;
 
-/// Operations that a percentile of 99.9 takes, as our own reports have it.
+/// Fewest operations for a 99.9th percentile, as in our own reports.
 const P999_OPS: u64 = 3_700;
-/// A time-bound run that is shorter sees neither a full write cache nor a garbage collection, ns.
+/// Time-bound runs below this end before the write cache is full or garbage collection begins, ns.
 const SHORT_NS: u64 = 30_000_000_000;
-/// Beyond this a runtime was meant in another unit, ns.
+/// A longer runtime was probably meant in another unit, ns.
 const LONG_NS: u64 = 7 * 86_400 * 1_000_000_000;
-/// The smallest block that any storage takes, bytes.
+/// The smallest block that storage accepts, bytes.
 const SECTOR_BYTES: u64 = 512;
 
-/// What is known of the machine.
+/// Properties of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Around {
-    /// Main memory, bytes; 0 where it is not known.
+    /// Main memory, bytes; 0 if unknown.
     pub memory_bytes: u64,
 }
 
-/// What would make the results of these jobs misleading, each with its line, in the order of the
-/// files.
+/// Settings that would make the results of these jobs misleading, each with its line, in file
+/// order.
 pub fn lint(file: &JobFile, around: Around) -> Vec<Fault> {
     let mut found = Vec::new();
     for job in file.groups.iter().flat_map(|group| &group.jobs) {
@@ -139,20 +139,20 @@ fn of_job(job: &FioJob, around: Around, say: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// Whether every few writes are made durable, so that the page cache holds none of them back.
+/// Whether syncs are so frequent that the page cache cannot defer writes.
 fn is_synced(job: &FioJob, rw: Rw) -> bool {
     let every = |name: &str| job.count(name).is_some_and(|writes| writes > 0);
     let sync = job.word("sync").is_some_and(|(word, _)| !matches!(word, "none" | "0"));
     matches!(rw, Rw::Write | Rw::RandWrite) && (every("fsync") || every("fdatasync") || sync)
 }
 
-/// Whether the page cache was asked for by name, with more data than it holds.
+/// Whether the page cache is explicitly requested with data of at least twice the memory.
 fn is_beyond_memory(job: &FioJob, size: Option<u64>, around: Around) -> bool {
     let is_asked = job.is_off("direct") || job.is_on("buffered");
     is_asked && around.memory_bytes > 0 && size.is_some_and(|size| size / 2 >= around.memory_bytes)
 }
 
-/// Data that storage may not have to store.
+/// Warns about data that storage may not need to store.
 fn of_data(job: &FioJob, say: &mut dyn FnMut(&str, String)) {
     let all = |name: &str| job.count(name).is_some_and(|percent| percent >= 100);
     for (name, found) in [
@@ -167,7 +167,7 @@ fn of_data(job: &FioJob, say: &mut dyn FnMut(&str, String)) {
     }
 }
 
-/// The smallest block of a job as given, bytes.
+/// The smallest block size given for a job, bytes.
 fn smallest_block(job: &FioJob) -> u64 {
     let bytes: Vec<u64> = match (job.get("bssplit"), job.get("bsrange"), job.get("bs")) {
         (Some(setting), _, _) | (None, Some(setting), _) | (None, None, Some(setting)) => {
@@ -185,7 +185,7 @@ fn smallest_block(job: &FioJob) -> u64 {
     bytes.into_iter().min().unwrap_or(4096)
 }
 
-/// Operations that a job does at most, where that is known.
+/// Most operations of a job, if known.
 fn operations(
     job: &FioJob,
     size: Option<u64>,
@@ -209,8 +209,8 @@ fn operations(
     least.map(|ops| ops.saturating_mul(copies))
 }
 
-/// Several jobs that go over the same blocks of one file at the same time: in the same order, or of
-/// a small file in any.
+/// Concurrent jobs that use the same blocks of one file: in the same order, or in any order if the
+/// file is small.
 fn same_blocks(jobs: &[FioJob]) -> Vec<Fault> {
     let mut users: BTreeMap<(&str, &str), (u64, &FioJob)> = BTreeMap::new();
     for job in jobs {

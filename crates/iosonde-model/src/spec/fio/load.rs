@@ -1,5 +1,5 @@
-//! From one job to the words of a role: direction, sizes, order, pace, syncs, data, waiting,
-//! placement. Regions and files are dealt with in `ask`.
+//! Converts one job into a role: direction, sizes, order, pace, syncs, data, waiting, placement.
+//! The module `ask` handles regions and files.
 
 mod limits;
 mod places;
@@ -17,22 +17,22 @@ use limits::{flow, limits};
 use places::{access, random_percent, run_length, service, stride, strides};
 use priorities::priorities;
 
-/// fio's block size where none is given.
+/// fio's default block size.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The engine's name; fio's own default on Linux where none is given.
+/// The engine's name; by default fio's default on Linux.
 pub(super) fn engine(job: &FioJob) -> &str {
     job.text("ioengine").unwrap_or("psync")
 }
 
-/// Direction and order, without what follows a colon.
+/// Direction and order, without the text after a colon.
 pub(super) fn rw(job: &FioJob) -> Result<Rw, Fault> {
     let word = job.word("rw").map_or("read", |(word, _)| word);
     let known = Rw::WORDS.iter().find(|(name, _)| *name == word).map(|(_, rw)| *rw);
     known.ok_or_else(|| job.fault("rw", format!("{word} is not supported")))
 }
 
-/// The job as a role, but for its files and its region.
+/// The job as a role, without its files and region.
 pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
     let rw = rw(job)?;
     let (block, sizes) = sizes(job, rw)?;
@@ -49,7 +49,7 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
         limits: limits(job, rw)?,
         flow: flow(job)?,
         service: service(job)?,
-        // What a job does not write is neither synced nor filled.
+        // A job without writes needs neither syncs nor written data.
         sync: if writes { sync(job)? } else { Sync::default() },
         data: if writes { data(job)? } else { compared(job, rw)? },
         batch: batch(job, depth)?,
@@ -79,7 +79,7 @@ pub(super) fn role(job: &FioJob, name: &str) -> Result<Role, Fault> {
     })
 }
 
-/// Requests kept in flight. fio's synchronous engines take any number and keep one.
+/// Requests in flight. fio's synchronous engines accept any number but keep one in flight.
 fn depth(job: &FioJob) -> Result<u32, Fault> {
     let depth = narrow(job, "iodepth", job.count("iodepth").unwrap_or(1))?;
     Ok(if is_synchronous(job) { 1 } else { depth })
@@ -89,7 +89,7 @@ fn is_synchronous(job: &FioJob) -> bool {
     EngineKind::of_fio(engine(job)).is_some_and(EngineKind::is_synchronous)
 }
 
-/// That a depth above 1 is not kept, where that is so.
+/// A note that a depth above 1 has no effect, if so.
 pub(super) fn shallow(job: &FioJob) -> Option<String> {
     let depth = job.count("iodepth").filter(|depth| *depth > 1 && is_synchronous(job))?;
     let by_default = if job.get("ioengine").is_none() { ", fio's default," } else { "" };
@@ -101,7 +101,7 @@ pub(super) fn shallow(job: &FioJob) -> Option<String> {
     ))
 }
 
-/// That the warm-up is part of what ends the job, where that is so.
+/// A note that the warm-up counts towards the size, if so.
 pub(super) fn counted_warmup(job: &FioJob) -> Option<String> {
     let lasts = |name: &str| job.time_ns(name).is_some_and(|ns| ns > 0);
     (lasts("ramp_time") && !lasts("runtime")).then(|| {
@@ -113,7 +113,7 @@ pub(super) fn counted_warmup(job: &FioJob) -> Option<String> {
     })
 }
 
-/// A number that has to fit 32 bits and not be 0.
+/// A 32-bit number above 0.
 pub(super) fn narrow(job: &FioJob, name: &str, number: u64) -> Result<u32, Fault> {
     let narrow = u32::try_from(number).ok().filter(|number| *number > 0);
     narrow.ok_or_else(|| job.fault(name, format!("found {number}, expected 1 to {}", u32::MAX)))
@@ -141,7 +141,7 @@ fn mix(job: &FioJob) -> Result<u8, Fault> {
     }
 }
 
-/// Nominal block size, and how the size of each way is drawn.
+/// Nominal block size, and the distribution of sizes by direction.
 fn sizes(job: &FioJob, rw: Rw) -> Result<(u64, Sizes), Fault> {
     let used = used(rw);
     let (name, draws): (&str, Ways<Draw>) = if let Some(setting) = job.get("bssplit") {
@@ -176,7 +176,7 @@ fn sizes(job: &FioJob, rw: Rw) -> Result<(u64, Sizes), Fault> {
     if plain {
         return Ok(uniform(largest));
     }
-    // The ways that the job does not go keep their default, so that equal jobs look equal.
+    // Unused directions keep their default, so that equal jobs compare equal.
     let [read, write, trim] =
         [0, 1, 2].map(|way| if used[way] { draws[way].clone() } else { Draw::Block });
     Ok((largest, Sizes { read, write, trim }))
@@ -201,7 +201,7 @@ fn smallest(draw: &Draw) -> u64 {
     draw.range(BLOCK_BYTES).0
 }
 
-/// The smallest of several sizes of a job, bytes.
+/// The smallest block size of a job with several, bytes.
 pub(super) fn least(sizes: &Sizes) -> u64 {
     let ways = [&sizes.read, &sizes.write, &sizes.trim];
     let drawn = ways.into_iter().filter(|draw| **draw != Draw::Block);
@@ -215,7 +215,7 @@ fn used(rw: Rw) -> [bool; 3] {
     [reads, writes, rw.trims()]
 }
 
-/// The value of the one way that a job goes.
+/// The value for a job's direction, the first used one.
 fn of_way(ways: &Ways<u64>, rw: Rw) -> Option<u64> {
     let way = used(rw).iter().position(|used| *used)?;
     ways[way]
@@ -230,7 +230,7 @@ fn grid(job: &FioJob, rw: Rw) -> Result<Option<u64>, Fault> {
     Ok(of_way(&ways, rw).filter(|_| rw.is_random()))
 }
 
-/// When the job begins, and what ends with it. Its own end is found in `ask`.
+/// Start of the job, and the jobs that end with it. The module `ask` determines its end.
 fn span(job: &FioJob) -> Span {
     Span {
         delay_ns: job.time_ns("startdelay").unwrap_or(0),
@@ -245,7 +245,7 @@ fn pace(job: &FioJob, rw: Rw) -> Result<Pace, Fault> {
     let is_poisson = job.has_word("rate_process", "poisson");
     let arrivals = if is_poisson { Arrivals::Poisson } else { Arrivals::Constant };
     let used = used(rw);
-    // fio takes the rate in bytes where both are given.
+    // fio uses the rate in bytes if both are given.
     for (name, rate) in
         [("rate", Rate::Bytes as fn(f64) -> Rate), ("rate_iops", Rate::Ops as fn(f64) -> Rate)]
     {
@@ -304,7 +304,7 @@ fn sync(job: &FioJob) -> Result<Sync, Fault> {
 fn data(job: &FioJob) -> Result<Data, Fault> {
     let compress = percent(job, "buffer_compress_percentage")?.unwrap_or(0);
     let dedupe_percent = percent(job, "dedupe_percentage")?.unwrap_or(0);
-    // fio writes zeros where all of a block compresses away.
+    // fio writes zeros if blocks are fully compressible.
     let zeros = job.is_on("zero_buffers") || compress == 100;
     if zeros && (dedupe_percent > 0 || !matches!(compress, 0 | 100)) {
         return Err(
@@ -321,7 +321,7 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
     }
     let (set_percent, set_shared) = match job.word("dedupe_mode") {
         Some(("working_set", _)) if dedupe_percent > 0 => {
-            // fio's own size of the set where none is given.
+            // fio's default size of the set.
             let percent = percent(job, "dedupe_working_set_percentage")?.unwrap_or(5);
             (percent.max(1), job.is_on("dedupe_global"))
         }
@@ -341,7 +341,7 @@ fn data(job: &FioJob) -> Result<Data, Fault> {
     })
 }
 
-/// What a job that only reads has to find: that which a job with the same options writes.
+/// The data that a read-only job expects: what a job with the same options writes.
 fn compared(job: &FioJob, rw: Rw) -> Result<Data, Fault> {
     let checked = verifies(job) && !rw.trims();
     Ok(Data {
@@ -351,8 +351,7 @@ fn compared(job: &FioJob, rw: Rw) -> Result<Data, Fault> {
     })
 }
 
-/// Whether what the job writes is compared with what it reads back. A pattern to be verified is
-/// verified without `verify` too.
+/// Whether written data is verified. `verify_pattern` implies verification even without `verify`.
 pub(super) fn verifies(job: &FioJob) -> bool {
     match job.word("verify") {
         Some((word, _)) => !matches!(word, "none" | "0" | "null"),
@@ -360,7 +359,7 @@ pub(super) fn verifies(job: &FioJob) -> bool {
     }
 }
 
-/// The bytes of `buffer_pattern`, or of `verify_pattern` where anything is verified.
+/// The bytes of `verify_pattern` if the job verifies, else of `buffer_pattern`.
 fn pattern(job: &FioJob) -> Result<Vec<u8>, Fault> {
     for name in ["verify_pattern", "buffer_pattern"] {
         let is_meant = name == "buffer_pattern" || verifies(job);
@@ -371,8 +370,7 @@ fn pattern(job: &FioJob) -> Result<Vec<u8>, Fault> {
     Ok(Vec::new())
 }
 
-/// Requests handed over at once: one if not given. fio takes a number beyond the depth for the
-/// depth.
+/// Requests per submission; 1 if not given. As in fio, the depth is the maximum.
 fn batch(job: &FioJob, depth: u32) -> Result<Option<u32>, Fault> {
     match job.count("iodepth_batch") {
         None => Ok(Some(1)),
@@ -392,7 +390,7 @@ fn reap(job: &FioJob, depth: u32) -> Result<Reap, Fault> {
         return Err(job.fault("iodepth_batch_complete_min", what));
     }
     let complete_min = narrow(job, "iodepth_batch_complete_min", min.unwrap_or(1))?;
-    // Without a largest number fio settles no more than the smallest; with neither, all there are.
+    // Without a maximum, fio reaps at most the given minimum; with neither, everything available.
     let complete_max = match job.count("iodepth_batch_complete_max") {
         Some(max) => narrow(job, "iodepth_batch_complete_max", max)?.max(complete_min),
         None if min.is_some() => complete_min,
@@ -419,7 +417,7 @@ fn placement(job: &FioJob) -> Result<Placement, Fault> {
     };
     let nice = whole("nice", -20, 19)?.unwrap_or(0);
     let level = whole("prio", 0, 7)?;
-    // fio's own class where only a level is given is best effort.
+    // fio's default class with a level is best effort.
     let class = whole("prioclass", 0, 3)?.unwrap_or(if level.is_some() { 2 } else { 0 });
     let io_priority = (class as u8, level.unwrap_or(0) as u8);
     let (numa_node, more_numa_nodes) = match nodes.split_first() {
@@ -429,7 +427,7 @@ fn placement(job: &FioJob) -> Result<Placement, Fault> {
     Ok(Placement { cpus, numa_node, more_numa_nodes, numa_mode, huge_pages, nice, io_priority })
 }
 
-/// Where the buffers are: how they are spread over which nodes.
+/// Memory policy and NUMA nodes of the buffers.
 fn memory(job: &FioJob) -> Result<(NumaMode, Vec<u32>), Fault> {
     let name = "numa_mem_policy";
     let (word, rest) = match job.text(name).map(|text| text.split_once(':').unwrap_or((text, ""))) {

@@ -1,10 +1,10 @@
-//! fio's quantities. Where fio reads something else than the user must have meant (`1.5g` is one
-//! byte, `10sec` ten microseconds), the text is refused, with what to write instead.
+//! fio's quantities. If fio would read a text differently from its obvious meaning (`1.5g` is one
+//! byte, `10sec` ten microseconds), the text is rejected with a correct alternative.
 
 use super::expression::{self, Dimension};
 use super::shown;
 
-/// What `k` means: fio's `kb_base`.
+/// The meaning of `k`: fio's `kb_base`.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum KbBase {
     /// `k` and `kb` are 1024, `kib` is 1000.
@@ -22,19 +22,19 @@ pub enum Amount {
     Percent(u8),
 }
 
-/// What a time without a unit is counted in.
+/// The unit of a time without one.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TimeUnit {
-    /// Seconds, as `runtime`.
+    /// Seconds, as for `runtime`.
     Seconds,
-    /// Microseconds, as `thinktime`.
+    /// Microseconds, as for `thinktime`.
     Micros,
 }
 
-/// A size, or a count with fio's suffixes.
+/// Parses a size, or a count with fio's suffixes.
 ///
 /// # Errors
-/// What is wrong with the text, and what to write instead.
+/// If the text is invalid; the message has an alternative.
 pub fn bytes(text: &str, base: KbBase) -> Result<u64, String> {
     match amount(text, base)? {
         Amount::Bytes(bytes) => Ok(bytes),
@@ -44,10 +44,10 @@ pub fn bytes(text: &str, base: KbBase) -> Result<u64, String> {
     }
 }
 
-/// A size, or a percentage of the target.
+/// Parses a size, or a percentage of the target.
 ///
 /// # Errors
-/// What is wrong with the text, and what to write instead.
+/// If the text is invalid; the message has an alternative.
 pub fn amount(text: &str, base: KbBase) -> Result<Amount, String> {
     if text.starts_with('(') {
         return sum_of_bytes(text, base).map(Amount::Bytes);
@@ -73,7 +73,7 @@ pub fn amount(text: &str, base: KbBase) -> Result<Amount, String> {
     } else if let Some(power) = unit.strip_suffix("ib").and_then(power) {
         iec.pow(power)
     } else if let Some(power) = unit.strip_suffix('i').and_then(power) {
-        // fio itself reads no further than the letter, whatever its manual says.
+        // fio reads only the letter, contrary to its manual.
         bare.pow(power)
     } else {
         return Err(format!(
@@ -86,10 +86,10 @@ pub fn amount(text: &str, base: KbBase) -> Result<Amount, String> {
     bytes.map(Amount::Bytes).ok_or_else(|| format!("`{}` exceeds 63 bits", shown(text)))
 }
 
-/// A time, ns.
+/// Parses a time into ns.
 ///
 /// # Errors
-/// What is wrong with the text, and what to write instead.
+/// If the text is invalid; the message has an alternative.
 pub fn time_ns(text: &str, unit: TimeUnit) -> Result<u64, String> {
     let micros = if text.starts_with('(') {
         sum_of_time(text, unit)?
@@ -117,10 +117,10 @@ pub fn time_ns(text: &str, unit: TimeUnit) -> Result<u64, String> {
     micros.checked_mul(1000).ok_or_else(|| format!("`{}` exceeds 64 bits", shown(text)))
 }
 
-/// A number with a point, such as a percentile.
+/// Parses a number with a decimal point, such as a percentile.
 ///
 /// # Errors
-/// If it is none, or not finite.
+/// If the text is not a finite number.
 pub fn real(text: &str) -> Result<f64, String> {
     let plain = text.chars().all(|c| c.is_ascii_digit() || ".eE+-".contains(c));
     match text.parse::<f64>() {
@@ -148,7 +148,7 @@ fn sum_of_time(text: &str, unit: TimeUnit) -> Result<u64, String> {
     let micros = if sum.has_unit { sum.whole } else { sum.whole * implied };
     let micros =
         u64::try_from(micros).map_err(|_error| format!("`{}` is below zero", shown(text)))?;
-    // Where a bare number means seconds, fio keeps whole seconds of a sum.
+    // If a bare number is in seconds, fio truncates an expression to whole seconds.
     if unit == TimeUnit::Seconds && !micros.is_multiple_of(1_000_000) {
         return Err(format!(
             "`{}`: fio cuts a sum down to whole seconds here; write it without parentheses",
@@ -162,7 +162,7 @@ fn in_sum(text: &str) -> impl Fn(String) -> String + '_ {
     move |what| format!("`{}`: {what}", shown(text))
 }
 
-/// Without a unit fio keeps 32 bits of a sum.
+/// Rejects an expression without a unit that exceeds the 32 bits that fio keeps.
 fn not_cut_off(text: &str, sum: &expression::Sum, implied: i64) -> Result<(), String> {
     let scaled = sum.value * implied as f64;
     if sum.has_unit || scaled.abs() <= f64::from(i32::MAX) {
@@ -174,7 +174,7 @@ fn not_cut_off(text: &str, sum: &expression::Sum, implied: i64) -> Result<(), St
     ))
 }
 
-/// `12ms` as 12 and `ms`; hexadecimal after `0x`.
+/// Splits `12ms` into 12 and `ms`; accepts hexadecimal after `0x`.
 fn split<'a>(text: &'a str, expected: &str) -> Result<(u64, &'a str), String> {
     let text = text.trim();
     let too_large = || format!("`{}` exceeds 63 bits", shown(text));

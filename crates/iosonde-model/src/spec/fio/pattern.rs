@@ -1,11 +1,11 @@
-//! Patterns of data, as fio writes them: `"text"`, `0xdeadbeef`, `255`, one after another.
+//! Data patterns in fio's syntax: `"text"`, `0xdeadbeef`, `255`, concatenated.
 
 use super::shown;
 
-/// Bytes of a pattern, at most, as in fio.
+/// Longest pattern, bytes, as in fio.
 const MAX_BYTES: usize = 512;
 
-/// The bytes of a pattern.
+/// Parses a pattern.
 ///
 /// # Errors
 /// What was found and what was expected.
@@ -44,7 +44,7 @@ pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
                 .find(|(at, c)| !(c.is_ascii_digit() || (*at == 0 && *c == '-')))
                 .map_or(rest.len(), |(at, _)| at);
             let number: i64 = rest[..end].parse().map_err(|_| wrong(rest))?;
-            // fio keeps the bytes of a number from its lowest to its highest that is not 0.
+            // fio uses the little-endian bytes of a number up to the highest that is not 0.
             let whole = (number as u32).to_le_bytes();
             let used = whole.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);
             all.extend_from_slice(&whole[..used]);

@@ -1,5 +1,5 @@
-//! Every option of fio, and where we stand with it. Adding one to what is supported is a move from
-//! one family to another here, and its reading in `ask`.
+//! Every option of fio and its support. To support another one, move it to another family here and
+//! read it in `ask` or `load`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -11,20 +11,20 @@ use super::shown;
 use super::value::Kind;
 use crate::units::count;
 
-/// Where we stand with an option.
+/// The support of an option.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stand {
-    /// It means here what it means to fio.
+    /// The option has the same meaning as in fio.
     Supported,
-    /// It leaves the load as it is, and what it asks for is had anyway, for this reason; its value
-    /// is checked and not used.
+    /// The option does not change the load, and its request is always met, for this reason; its
+    /// value is checked but unused.
     Harmless(&'static str),
-    /// It leaves the load as it is, and has no effect, for this reason, which is noted unless it
-    /// has one of these values.
+    /// The option does not change the load and has no effect, for this reason; a note says so
+    /// unless it has one of these values.
     Lost(&'static [&'static str], &'static str),
-    /// It changes the load or what is kept of it, unless it has one of these values.
+    /// Supported only with one of these values, for this reason.
     Only(&'static [&'static str], &'static str),
-    /// It changes the load in a way we cannot, for this reason.
+    /// Not supported, for this reason.
     Refused(&'static str),
 }
 
@@ -33,14 +33,13 @@ pub enum Stand {
 pub struct Entry {
     /// fio's name for it.
     pub name: &'static str,
-    /// What sort of value it takes.
+    /// The type of its value.
     pub kind: Kind,
-    /// Where we stand with it.
     pub stand: Stand,
 }
 
 impl Entry {
-    /// `same`, `noted`, `partly` or `refused`, and why.
+    /// `same`, `noted`, `partly` or `refused`, with the reason.
     pub fn standing(&self) -> (&'static str, String) {
         match self.stand {
             Stand::Supported => ("same", String::new()),
@@ -53,20 +52,20 @@ impl Entry {
         }
     }
 
-    /// Whether its effect is lost at this value; without one it is a switch that is on.
+    /// Whether its effect is lost with this value; `None` is a switch that is on.
     pub(super) fn is_lost(&self, text: Option<&str>) -> bool {
         let value = text.unwrap_or("1");
         matches!(self.stand, Stand::Lost(values, _) if !values.contains(&value))
     }
 
-    /// A line that says where we stand with it.
+    /// A line on its support.
     pub fn line(&self) -> String {
         let (word, why) = self.standing();
         format!("{:<32} {:<8} {why}", self.name, word).trim_end().to_string() + "\n"
     }
 }
 
-/// How many options there are of each standing, in a line.
+/// A line with the number of options by support.
 pub fn summary() -> String {
     let count = |word: &str| entries().filter(|entry| entry.standing().0 == word).count();
     let words = ["same", "noted", "partly", "refused"];
@@ -74,7 +73,7 @@ pub fn summary() -> String {
     format!("{} options of fio: {}\n", entries().count(), counts.join(", "))
 }
 
-/// Options of one sort: where we stand, what values they take, their names.
+/// Options with the same support and type: support, type, names.
 pub(super) type Family = (Stand, Kind, &'static str);
 
 const PROGRAM: &str = "it runs a program, which a job file may not do here";
@@ -300,7 +299,7 @@ const FAMILIES: &[Family] = &[
     (Stand::Only(&["100"], "hipri is of every request"), Kind::Count, "hipri_percentage"),
 ];
 
-/// Other names that fio knows, with the one that counts.
+/// Aliases of options, with the canonical names.
 const ALIASES: &[(&str, &str)] = &[
     ("readwrite", "rw"),
     ("blocksize", "bs"),
@@ -345,10 +344,10 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
     ENTRIES.values()
 }
 
-/// The option of this name or alias.
+/// The option with this name or alias.
 ///
 /// # Errors
-/// That fio has none of this name, with the nearest spelling.
+/// If fio has no such option; the message suggests the nearest spelling.
 pub fn find(name: &str) -> Result<&'static Entry, String> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, name)| *name);
     ENTRIES.get(alias.unwrap_or(name)).ok_or_else(|| {
@@ -358,7 +357,7 @@ pub fn find(name: &str) -> Result<&'static Entry, String> {
     })
 }
 
-/// One line that names the options of these settings whose effect is lost.
+/// A note that names the given options whose effect is lost.
 pub(super) fn lost<'a>(settings: impl Iterator<Item = &'a Setting>) -> Option<String> {
     let lost = settings.filter(|setting| setting.entry.is_lost(setting.text.as_deref()));
     let names: BTreeSet<&str> = lost.map(|setting| setting.entry.name).collect();

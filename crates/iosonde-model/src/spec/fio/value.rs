@@ -1,43 +1,43 @@
-//! Typed values: what an option's text says, by the kind of the option.
+//! Typed values of options.
 
 use super::number::{self, Amount, KbBase, TimeUnit};
 use super::shown;
 use crate::units::{count, list};
 
-/// What sort of value an option takes.
+/// The type of an option's value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// `0` or `1`.
     Bool,
-    /// Nothing, `0` or `1`; nothing means 1.
+    /// Empty, `0` or `1`; empty means 1.
     Switch,
-    /// A whole number, with fio's suffixes.
+    /// An integer with fio's suffixes.
     Count,
     /// One to three numbers: reads, writes, trims.
     Counts,
     /// A size in bytes or percent.
     Size,
     Time(TimeUnit),
-    /// One of these words; what may follow after a colon is kept as text.
+    /// One of these words; text after a colon is kept.
     Word(&'static [&'static str]),
     /// One to three ranges of sizes.
     Ranges,
     /// One to three splits of sizes.
     Splits,
-    /// Numbers with points, separated by colons.
+    /// Decimal numbers, separated by colons.
     Reals,
     /// CPUs: `0,2-5`.
     Cpus,
-    /// Anything but nothing.
+    /// Any text that is not empty.
     Text,
-    /// Anything; without an equals sign nothing.
+    /// Any text; empty without an equals sign.
     Name,
 }
 
-/// One to three values: reads, writes, trims. What is absent keeps its default.
+/// One value each for reads, writes, trims; an absent one keeps its default.
 pub type Ways<T> = [Option<T>; 3];
 
-/// An option's value, understood.
+/// A parsed value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Of [`Kind::Bool`] and [`Kind::Switch`].
@@ -50,7 +50,7 @@ pub enum Value {
     Size(Amount),
     /// Of [`Kind::Time`], ns.
     Time(u64),
-    /// Of [`Kind::Word`], with what follows after a colon.
+    /// Of [`Kind::Word`], with the text after a colon.
     Word(&'static str, Option<String>),
     /// Of [`Kind::Ranges`], bytes.
     Ranges(Ways<(u64, u64)>),
@@ -64,14 +64,14 @@ pub enum Value {
     Text(String),
 }
 
-/// Numbers of a list, at most.
+/// Most numbers of a list.
 const MAX_LIST: usize = 1024;
-/// Sizes of a split, at most, as in fio.
+/// Most sizes of a split, as in fio.
 const MAX_SPLIT: usize = 64;
-/// CPUs are counted up to this.
+/// Largest CPU number.
 const MAX_CPU: u32 = 8191;
 
-/// Reads a value. `text` is `None` where no equals sign was written.
+/// Parses a value. `text` is `None` without an equals sign.
 ///
 /// # Errors
 /// What was found and what was expected.
@@ -109,8 +109,8 @@ fn boolean(text: &str) -> Result<Value, String> {
     }
 }
 
-/// One to three values after commas. A value that is not given takes the one before it, as fio has
-/// it; one that is left empty keeps its default, and so do those after it.
+/// Parses up to three comma-separated values. As in fio, an omitted value equals the previous one;
+/// an empty value keeps its default, and so do omitted ones after it.
 fn ways<T: Clone>(text: &str, one: impl Fn(&str) -> Result<T, String>) -> Result<Ways<T>, String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if parts.len() > 3 {
@@ -158,7 +158,7 @@ fn range(text: &str, base: KbBase) -> Result<(u64, u64), String> {
     Ok((low, high))
 }
 
-/// `4k/60:64k/30:1m`: what is left of 100 % is divided among the sizes without a share.
+/// Parses `4k/60:64k/30:1m`. Sizes without a share divide the remainder of 100 %.
 fn split(text: &str, base: KbBase) -> Result<Vec<(u64, f64)>, String> {
     let entries: Vec<&str> = text.split(':').filter(|entry| !entry.is_empty()).collect();
     if entries.len() > MAX_SPLIT || entries.is_empty() {
@@ -168,7 +168,7 @@ fn split(text: &str, base: KbBase) -> Result<Vec<(u64, f64)>, String> {
     for entry in entries {
         let (size, share) = entry.split_once('/').unwrap_or((entry, ""));
         let share = match share.trim() {
-            // fio takes a share of 0 for one that is not given.
+            // fio treats a share of 0 as absent.
             "" | "0" => None,
             share => match share.parse::<u8>() {
                 Ok(percent) if percent <= 100 => Some(percent),
@@ -195,8 +195,8 @@ fn split(text: &str, base: KbBase) -> Result<Vec<(u64, f64)>, String> {
             if open > 0 { " before the rest is divided" } else { "" }
         ));
     }
-    // As in fio each gets a whole percentage, and what is then lost falls to the greatest share,
-    // of equal ones the last.
+    // As in fio, each size gets a whole percentage, and the largest share (the last of equal ones)
+    // gets the rounding remainder.
     let each = f64::from((100 - given).checked_div(open as u32).unwrap_or(0));
     let mut sizes: Vec<(u64, f64)> =
         sizes.into_iter().map(|(bytes, share)| (bytes, share.map_or(each, f64::from))).collect();
@@ -215,7 +215,7 @@ fn reals(text: &str) -> Result<Vec<f64>, String> {
     parts.into_iter().map(|part| number::real(part.trim())).collect()
 }
 
-/// Numbers such as `0,2-5`, ascending.
+/// Parses CPUs such as `0,2-5`, ascending.
 pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
     let wrong = || format!("found `{}`, expected CPUs such as 0,2-5", shown(text));
     list::numbers(text, MAX_CPU + 1).ok_or_else(wrong)

@@ -1,11 +1,11 @@
-//! When a job ends, and with it the run.
+//! The end of a job and of the run.
 
 use super::super::Fault;
 use super::super::job::FioJob;
 use super::super::number::Amount;
 use crate::spec::{Access, Role, Sizes, Stop, Strides};
 
-/// When one job ends.
+/// The end of one job.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct End {
     pub(super) stop: Stop,
@@ -14,9 +14,9 @@ pub(super) struct End {
 }
 
 impl End {
-    /// When a job ends that covers `region` bytes of each of `files` files. One that leaves holes
-    /// wraps round at the end of the file, and only there, or always where it goes backwards:
-    /// elsewhere it ends after one pass.
+    /// The end of a job that covers `region` bytes of each of `files` files. A job that leaves
+    /// holes wraps only at the end of the file, or always if it descends; otherwise it ends after
+    /// one pass.
     pub(super) fn of(
         job: &FioJob,
         role: &Role,
@@ -38,7 +38,7 @@ impl End {
             },
         };
         let once = match role.access {
-            // All flash, whatever else is asked for.
+            // A single pass always writes all flash.
             Access::SinglePass(spare_percent) => {
                 let blocks = (whole / block) as f64;
                 (blocks * (1.0 + spare_percent / 100.0)).round() as u64 * block
@@ -80,7 +80,7 @@ impl End {
         Ok(End { stop, passes_once })
     }
 
-    /// A job that repeats a list ends with it, or by its time.
+    /// The end of a job that repeats a list: the end of the list, or its time.
     pub(super) fn of_list(job: &FioJob, role: &Role) -> End {
         let moving = role.listed.iter().filter(|op| op.bytes > 0);
         let stop = match job.time_ns("runtime").filter(|ns| *ns > 0) {
@@ -91,7 +91,7 @@ impl End {
     }
 }
 
-/// The end of the run: that of all jobs, or of each its own.
+/// The end of the run: a common end of all jobs, or a separate one of each.
 pub(super) fn of_all(ends: &[End]) -> Stop {
     let Some((first, others)) = ends.split_first() else { return Stop::EachJob };
     let agree = others.iter().all(|other| other.stop == first.stop);
@@ -112,7 +112,7 @@ mod tests {
     use super::super::ask;
     use crate::spec::Stop;
 
-    /// Region and end of the first job on a file of this length.
+    /// The first job's region and end, for a file of this length.
     fn of(lines: &str, file_bytes: u64) -> (u64, Stop) {
         let asking =
             ask(&read(&format!("[a]\nfilename=t.img\n{lines}")).unwrap().groups[0]).unwrap();
@@ -138,7 +138,7 @@ mod tests {
                 );
             }
         }
-        // Where the file goes on, the last block reaches over the end of the region.
+        // If the file continues, the last block exceeds the end of the region.
         let (size, stop) = of("rw=read\nbs=8k\nsize=50001\nruntime=5\n", 1 << 20);
         assert_eq!((size, stop), (57_344, Stop::AfterNsOrBytes(5 * SECOND, 50_001)));
     }

@@ -1,10 +1,10 @@
-//! Which jobs end with which: `exitall`, `exit_what` and `new_group`.
+//! Jobs that end other jobs: `exitall`, `exit_what` and `new_group`.
 
 use super::{Asking, Part};
 
 impl Asking {
-    /// The group of each job, and which jobs end with which: `new_group` divides those that run at
-    /// the same time, and `exitall` ends a job's own group unless `exit_what` says otherwise.
+    /// Sets the groups and which jobs end others. `new_group` divides the concurrent jobs, and
+    /// `exitall` ends the job's own group unless `exit_what` says otherwise.
     pub(super) fn set_groups(&mut self) {
         let mut group = 0;
         for (index, part) in self.parts.iter_mut().enumerate() {
@@ -19,7 +19,7 @@ impl Asking {
         }
     }
 
-    /// Whether no later group runs: `exit_what=all`, as every job comes to an end.
+    /// Whether later groups are skipped (`exit_what=all`).
     pub fn is_last(&self) -> bool {
         let ends = |part: &Part| {
             let what = part.job.word("exit_what").map_or("group", |(word, _)| word);
@@ -36,7 +36,7 @@ mod tests {
     use super::super::super::job::testing::read;
     use super::super::ask;
 
-    /// Of each job: whether it ends all, whether it ends its group, its group.
+    /// Per job: whether it ends all, whether it ends its group, its group.
     fn ends(lines: &str) -> Vec<(bool, bool, u32)> {
         let file = read(&format!("[global]\nsize=1m\n{lines}")).unwrap();
         let asking = ask(&file.groups[0]).unwrap();

@@ -1,13 +1,13 @@
-//! The names of a job's files, as fio forms them.
+//! The names of a job's files, formed as in fio.
 
 use super::super::Fault;
 use super::super::job::FioJob;
 
-/// fio's own format of a name.
+/// fio's default name format.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
 
-/// The files that all copies of a job share, where `filename` names them; `bare` where an engine
-/// has none.
+/// The files of `filename`, which all copies of a job share; `bare` means that the engine needs no
+/// files.
 pub(super) fn shared(job: &FioJob, bare: bool) -> Result<Option<Vec<String>>, Fault> {
     let mut paths = match job.text("filename") {
         Some(names) => split(names),
@@ -48,7 +48,7 @@ pub(super) fn own(job: &FioJob, clone: u64, files: u64) -> Result<Vec<String>, F
     Ok((0..files).map(name).collect())
 }
 
-/// Paths between colons; `\:` is a colon of a path.
+/// Splits paths at colons; `\:` is a colon within a path.
 fn split(text: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut letters = text.chars().peekable();

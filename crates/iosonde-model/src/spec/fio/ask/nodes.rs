@@ -1,12 +1,12 @@
-//! NUMA nodes: whose CPUs a job uses, and where its buffers are.
+//! NUMA nodes of a job's CPUs and buffers.
 
 use super::super::job::FioJob;
 use super::super::{Fault, shown, value};
 
-/// Nodes that a system may have.
+/// Largest node number.
 const MAX_NODE: u32 = 1023;
 
-/// The nodes to whose CPUs a job keeps (`numa_cpu_nodes`); empty means all.
+/// The nodes whose CPUs a job may use (`numa_cpu_nodes`); empty means all.
 pub(super) fn of_cpus(job: &FioJob) -> Result<Vec<u32>, Fault> {
     let name = "numa_cpu_nodes";
     match job.text(name) {
@@ -18,7 +18,7 @@ pub(super) fn of_cpus(job: &FioJob) -> Result<Vec<u32>, Fault> {
     }
 }
 
-/// A list of nodes such as `0,2-3`.
+/// Parses a list of nodes such as `0,2-3`.
 pub(in super::super) fn list(text: &str) -> Result<Vec<u32>, String> {
     let wrong = |_error| format!("found `{}`, expected nodes such as 0,2-3", shown(text));
     let nodes = value::cpus(text).map_err(wrong)?;

@@ -1,11 +1,11 @@
-//! A job that repeats the operations of a log.
+//! Jobs that replay a log of operations.
 
 use super::super::iolog::Iolog;
 use super::Asking;
 use crate::spec::{Access, Draw, Pace, Role, Rw, Sizes, SyncCall};
 
 impl Asking {
-    /// The operations of a log name the run's targets, which reach as far as they do.
+    /// Maps the operations of a log to the run's targets, and extends the targets to contain them.
     pub(super) fn listed(&mut self, log: &Iolog, targets: &[u16], role: &mut Role) {
         for (index, end) in targets.iter().zip(log.ends()) {
             let known = &mut self.targets[usize::from(*index)].bytes;
@@ -17,7 +17,7 @@ impl Asking {
     }
 }
 
-/// The role repeats the operations of a log.
+/// Makes the role replay the operations of a log.
 pub(super) fn by(role: &mut Role, log: &Iolog) {
     role.listed.clone_from(&log.ops);
     role.access = Access::Uniform;

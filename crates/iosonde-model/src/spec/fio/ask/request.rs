@@ -1,93 +1,93 @@
-//! The parts of what a run is asked for.
+//! The parts of a request for a run.
 
 use super::super::Place;
 use crate::spec::engine::Engine;
 use crate::spec::{EngineKind, LatencyTarget};
 
-/// How I/O leaves the process, in fio's words.
+/// The engine and its options, in fio's terms.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct EngineRequest {
     /// The engine that carries out the load.
     pub kind: EngineKind,
-    /// Completions are polled for.
+    /// Whether completions are polled.
     pub hipri: bool,
-    /// A kernel thread submits.
+    /// Whether a kernel thread submits.
     pub sqpoll: bool,
     /// The CPU of that thread.
     pub sqpoll_cpu: Option<u32>,
-    /// Whether files are registered; `None` leaves it open.
+    /// Whether files are registered; `None` selects the default.
     pub registered_files: Option<bool>,
-    /// Whether buffers are registered; `None` leaves it open.
+    /// Whether buffers are registered; `None` selects the default.
     pub fixed_buffers: Option<bool>,
     /// Whether requests carry vectors.
     pub vectored: bool,
 }
 
-/// A target as asked.
+/// A requested target.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TargetRequest {
     pub path: String,
-    /// Whether the page cache is passed by.
+    /// Whether it bypasses the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// Whether it is removed after the run, where it is made for it.
+    /// Whether it is removed after the run if the run created it.
     pub unlinked: bool,
-    /// Bytes that the jobs need; `None`: what is there.
+    /// Size that the jobs need, bytes; `None` for the existing size.
     pub bytes: Option<u64>,
-    /// Where it was asked for.
+    /// Place of the option.
     pub place: Place,
 }
 
-/// The hint about the order of accesses that the kernel gets.
+/// The kernel's hint on the access pattern.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AccessHint {
-    /// Nothing.
+    /// No hint.
     None,
-    /// Read-ahead is of no use.
+    /// Read-ahead is useless (`POSIX_FADV_RANDOM`).
     Random,
-    /// Read-ahead may be larger.
+    /// Read-ahead may be larger (`POSIX_FADV_SEQUENTIAL`).
     Sequential,
-    /// What is read is not read again.
+    /// Data is read only once (`POSIX_FADV_NOREUSE`).
     Once,
 }
 
-/// A latency target as asked.
+/// A requested latency target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LatencyRequest {
     /// Percentile and limit.
     pub target: LatencyTarget,
-    /// Whether the depth goes on being steered while measuring.
+    /// Whether the depth is still adjusted while measuring.
     pub holds: bool,
-    /// Time for one depth, ns.
+    /// Duration of one depth, ns.
     pub window_ns: u64,
 }
 
-/// A log as asked.
+/// A requested log.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct LogRequest {
-    /// The role whose jobs it is about.
+    /// The role whose jobs it records.
     pub role: String,
-    /// Time over which values are averaged, ms; `None` for what is usual.
+    /// Averaging interval, ms; `None` for the default.
     pub width_ms: Option<u64>,
-    /// Of a log of histograms: one of 2^this neighbouring bins is written.
+    /// Coarseness of a histogram log: 2^this neighbouring bins are merged.
     pub coarseness: u32,
-    /// Whether each copy of the job has a file of its own.
+    /// Whether each copy of the job has its own file.
     pub per_job: bool,
-    /// Whether the largest latency of an interval is written instead of the mean.
+    /// Whether to write the largest latency of an interval instead of the mean.
     pub largest: bool,
-    /// Whether a line has a column for an offset.
+    /// Whether to write an offset column.
     pub offset: bool,
-    /// Whether times are since 1970.
+    /// Whether times count from 1970.
     pub since_1970: bool,
     /// fio's option (`write_bw_log`).
     pub option: &'static str,
-    /// Beginning of the file name.
+    /// Prefix of the file name.
     pub prefix: String,
-    /// Where it was asked for.
+    /// Place of the option.
     pub place: Place,
 }
 
 impl EngineRequest {
-    /// The engine as a plan has it.
+    /// The engine of a plan.
     pub fn engine(&self) -> Engine {
         Engine {
             sqpoll: self.sqpoll,

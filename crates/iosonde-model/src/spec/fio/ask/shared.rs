@@ -1,5 +1,5 @@
-//! What the jobs of a group share, because a run has one of it: engine, page cache, seed, what
-//! follows an error.
+//! Properties that a run has only once, so that the jobs of a group share them: engine, page cache,
+//! seed, error handling.
 
 use super::super::job::{FioJob, Group};
 use super::super::value::Value;
@@ -8,12 +8,12 @@ use super::{Asking, EngineRequest, LatencyRequest, LogRequest};
 use crate::spec::{EngineKind, LatencyTarget};
 use crate::units::count;
 
-/// Shortest time in which a depth is decided on, ns.
+/// Shortest time to judge a depth, ns.
 const LATENCY_WINDOW_NS: u64 = 1_000_000_000;
-/// fio's seed where nothing else is asked.
+/// fio's default seed.
 const SEED: u64 = 0x89;
-/// What a job has for itself, where the jobs of a group differ in it: the first value stands for
-/// the run.
+/// The value of the first job, which applies to the run, and whether the jobs differ in it and so
+/// keep their own values.
 pub(super) fn first_and_own<T: PartialEq>(
     group: &Group,
     one: impl Fn(&FioJob) -> Result<T, Fault>,
@@ -23,7 +23,7 @@ pub(super) fn first_and_own<T: PartialEq>(
     values.into_iter().next().map(|first| (first, differ)).ok_or(Faults(Vec::new()))
 }
 
-/// What all jobs of a group have to agree on.
+/// A value that must be the same for all jobs of a group.
 pub(super) fn the_same<T: PartialEq>(
     group: &Group,
     name: &str,
@@ -90,7 +90,7 @@ impl Asking {
     }
 }
 
-/// A run is on files, or on nothing.
+/// Checks that a group uses the null engine for all jobs or none.
 pub(super) fn on_files_or_on_nothing(group: &Group) -> Result<(), Fault> {
     let is_null = |job: &&FioJob| load::engine(job) == EngineKind::Null.name();
     match (group.jobs.iter().find(is_null), group.jobs.iter().find(|job| !is_null(job))) {
@@ -117,13 +117,13 @@ pub(super) fn direct(job: &FioJob) -> Result<bool, Fault> {
     Ok(direct)
 }
 
-/// fio repeats its order from run to run unless configured otherwise.
+/// The seed of a job. By default fio repeats its random sequence in every run.
 pub(super) fn seed(job: &FioJob) -> Option<u64> {
     let repeats = !job.is_off("randrepeat") || job.is_on("allrandrepeat");
     job.count("randseed").or(repeats.then_some(SEED))
 }
 
-/// The latency that a job is to meet.
+/// The latency target of a job.
 pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
     let Some(limit_ns) = job.time_ns("latency_target").filter(|ns| *ns > 0) else {
         return Ok(None);
@@ -132,7 +132,7 @@ pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
         Some(Value::Reals(list)) => list.first().copied().unwrap_or(100.0),
         _ => 100.0,
     };
-    // fio's 100 % allow no single operation, which no number of them proves.
+    // fio's 100 % permits no exception, which no number of operations can prove.
     let percentile = percentile.min(99.999);
     if percentile < 50.0 {
         return Err(job.fault("latency_percentile", "expected 50 to 100"));
@@ -145,8 +145,8 @@ pub(super) fn latency(job: &FioJob) -> Result<Option<LatencyRequest>, Fault> {
     }))
 }
 
-/// The log of operations is regenerated from the plan and the times of the run; this order is left
-/// to the run.
+/// Checks that the log of operations can be regenerated from the plan and the recorded times. It
+/// cannot if the order of reads and writes depends on the run.
 fn regenerable(job: &FioJob) -> Result<(), Fault> {
     let rw = load::rw(job)?;
     let rated = ["rate", "rate_iops"].into_iter().any(|name| job.get(name).is_some());
@@ -158,7 +158,7 @@ fn regenerable(job: &FioJob) -> Result<(), Fault> {
     Err(job.fault("write_iolog", what))
 }
 
-/// The logs of a job that plays this role.
+/// The logs of a job with this role.
 pub(super) fn logs(job: &FioJob, role: &str) -> Result<Vec<LogRequest>, Fault> {
     let options =
         ["write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog"];

@@ -7,13 +7,13 @@ use super::the_same;
 use crate::spec::{Settling, SettlingFigure};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Values of a window, at most.
+/// Most values of a window.
 const MAX_INTERVALS: u64 = 4000;
-/// What fio judges by where nothing is said.
+/// fio's default criterion.
 const USUAL: &str = "iops_slope:0.01%";
 
-/// What the jobs of a group agree on. They are judged together, as fio does where they are reported
-/// together.
+/// The common criterion of a group. Its jobs are judged together, as fio does for jobs that it
+/// reports together.
 pub(super) fn of_group(group: &Group) -> Result<Option<Settling>, Faults> {
     let agreed = the_same(group, "steadystate", of_job)?;
     let (Some(_), Some(job)) = (agreed, group.jobs.first()) else { return Ok(None) };
@@ -33,7 +33,7 @@ pub(super) fn of_group(group: &Group) -> Result<Option<Settling>, Faults> {
     }
 }
 
-/// `None` without a duration, as fio has it.
+/// The criterion of a job; `None` without a duration, as in fio.
 fn of_job(job: &FioJob) -> Result<Option<Settling>, Fault> {
     let window_ns = job.time_ns("steadystate_duration").unwrap_or(0);
     if window_ns == 0 {
@@ -65,7 +65,7 @@ fn of_job(job: &FioJob) -> Result<Option<Settling>, Fault> {
     }))
 }
 
-/// `iops_slope:0.3%`: the figure, whether its slope counts, the limit, whether that is in percent.
+/// Parses `iops_slope:0.3%`: figure, whether by slope, limit, whether in percent.
 fn criterion(text: &str) -> Result<(SettlingFigure, bool, f64, bool), String> {
     let expected = "expected iops, bw or lat, alone or with _slope, and a limit: iops_slope:0.3%";
     let wrong = || format!("found `{}`, {expected}", shown(text));

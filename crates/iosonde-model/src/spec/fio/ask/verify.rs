@@ -1,12 +1,12 @@
-//! What a group writes, and what of it is verified.
+//! Written and verified data of a group.
 
 use super::super::Fault;
 use super::super::job::FioJob;
 use super::{Asking, Part};
 use crate::spec::{Pace, Role, Rw};
 
-/// A mixed job whose reads and writes have a rate each does not do them in the order of its mix, in
-/// which they would be verified.
+/// Rejects verification of a mixed job with separate rates of reads and writes: their order depends
+/// on time, so verification cannot repeat it.
 pub(super) fn repeatable(job: &FioJob, role: &Role) -> Result<(), Fault> {
     let in_time = role.rw.is_mixed() && matches!(role.pace, Pace::Each { .. });
     if in_time && role.data.checked && !job.is_off("do_verify") {
@@ -18,7 +18,7 @@ pub(super) fn repeatable(job: &FioJob, role: &Role) -> Result<(), Fault> {
 }
 
 impl Asking {
-    /// Whether what was written is read back and compared afterwards: the names of these roles.
+    /// Names of the roles whose written data is verified afterwards.
     pub fn verified(&self) -> Vec<&str> {
         let is_verified = |part: &&Part| {
             part.role.data.checked
@@ -28,17 +28,17 @@ impl Asking {
         self.parts.iter().filter(is_verified).map(|part| part.role.name.as_str()).collect()
     }
 
-    /// Whether nothing is written and only what was written before is verified.
+    /// Whether nothing is written, and only earlier writes are verified.
     pub fn verifies_only(&self) -> bool {
         self.parts.iter().all(|part| part.job.is_on("verify_only"))
     }
 
-    /// Whether any job changes what is stored.
+    /// Whether any job modifies stored data.
     pub fn writes(&self) -> bool {
         self.writing().next().is_some()
     }
 
-    /// Whether any job changes what this target holds, under whatever place it stands here.
+    /// Whether any job modifies this target, found by its path.
     pub fn writes_to(&self, path: &str) -> bool {
         let is_it = |index: &u16| {
             self.targets.get(usize::from(*index)).is_some_and(|target| target.path == path)
@@ -48,7 +48,7 @@ impl Asking {
         self.writing().any(reaches)
     }
 
-    /// The option for which this target, where it does not exist, is not created.
+    /// The option that forbids creating this target if it does not exist.
     pub fn forbids_creation(&self, index: u16) -> Option<&'static str> {
         let forbids = |part: &Part| part.role.uses(index) && part.job.is_off("allow_file_create");
         if self.verifies_only() {
@@ -60,7 +60,7 @@ impl Asking {
         }
     }
 
-    /// The jobs that change what is stored: none where all of them only verify.
+    /// The jobs that modify stored data; none if all jobs only verify.
     fn writing(&self) -> impl Iterator<Item = &Part> {
         let verifies_only = self.verifies_only();
         let writes =

@@ -1,20 +1,20 @@
-//! What a job has to keep, which errors it survives, its share of a common pace.
+//! Limits of a job: least rates, tolerated errors, and its share of a flow.
 
 use super::super::job::FioJob;
 use super::super::{Fault, shown};
 use super::{narrow, used};
 use crate::spec::{Flow, Limits, Rate, Rw};
 
-/// Errors that fio calls not fatal: EIO and EILSEQ.
+/// Errors that fio treats as not fatal: EIO and EILSEQ.
 const NOT_FATAL: [i32; 2] = [5, 84];
-/// The errors that fio knows by name, from number 1 on.
+/// The errors that fio accepts by name, from number 1 on.
 const ERRORS: [&str; 34] = [
     "EPERM", "ENOENT", "ESRCH", "EINTR", "EIO", "ENXIO", "E2BIG", "ENOEXEC", "EBADF", "ECHILD",
     "EAGAIN", "ENOMEM", "EACCES", "EFAULT", "ENOTBLK", "EBUSY", "EEXIST", "EXDEV", "ENODEV",
     "ENOTDIR", "EISDIR", "EINVAL", "ENFILE", "EMFILE", "ENOTTY", "ETXTBSY", "EFBIG", "ENOSPC",
     "ESPIPE", "EROFS", "EMLINK", "EPIPE", "EDOM", "ERANGE",
 ];
-/// Time over which a lowest rate is taken where none is given, ms.
+/// Default interval over which a least rate is measured, ms.
 const RATE_CYCLE_MS: u64 = 1000;
 
 pub(super) fn limits(job: &FioJob, rw: Rw) -> Result<Limits, Fault> {
@@ -33,7 +33,7 @@ pub(super) fn limits(job: &FioJob, rw: Rw) -> Result<Limits, Fault> {
     })
 }
 
-/// The lowest rate of each way that the job goes.
+/// The least rate of each used direction.
 fn least(job: &FioJob, rw: Rw) -> Result<[Option<Rate>; 3], Fault> {
     let used = used(rw);
     let rate_of = |name: &str, most: &str, rate: fn(f64) -> Rate| {
@@ -57,7 +57,7 @@ fn least(job: &FioJob, rw: Rw) -> Result<[Option<Rate>; 3], Fault> {
     Ok([0, 1, 2].map(|way| bytes[way].or(ops[way])))
 }
 
-/// Errors that do not end the job: of reads, of writes, of verification.
+/// Error numbers that do not end the job: of reads, writes, verification.
 fn ignored(job: &FioJob) -> Result<[Vec<i32>; 3], Fault> {
     let ways = match job.word("continue_on_error").map_or("none", |(word, _)| word) {
         "read" => [true, false, false],
@@ -86,7 +86,7 @@ fn ignored(job: &FioJob) -> Result<[Vec<i32>; 3], Fault> {
     Ok(lists)
 }
 
-/// The number of an error, by name or as such.
+/// The number of an error, given by name or number.
 fn errno(text: &str) -> Result<i32, String> {
     if let Some(at) = ERRORS.iter().position(|known| *known == text) {
         return Ok(at as i32 + 1);

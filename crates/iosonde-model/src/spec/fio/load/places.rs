@@ -1,4 +1,4 @@
-//! Where the operations of a job go: order, runs, holes, zones, files.
+//! Offsets and files of a job's operations: order, runs, holes, zones.
 
 use super::super::job::FioJob;
 use super::super::number;
@@ -7,11 +7,11 @@ use super::super::{Fault, shown};
 use super::{BLOCK_BYTES, of_way};
 use crate::spec::{Access, Draw, Role, Rw, Sequence, Service, Sizes, Strides, Zone};
 
-/// fio's skew where none is given.
+/// fio's default skews.
 const ZIPF_THETA: f64 = 1.1;
 const PARETO_H: f64 = 0.2;
 
-/// `rw=randread:8` draws every eighth offset; the others follow on.
+/// `rw=randread:8` draws every eighth offset; the operations between are contiguous.
 pub(super) fn run_length(job: &FioJob, rw: Rw) -> Result<Option<u64>, Fault> {
     match job.word("rw") {
         Some((_, Some(rest))) if rw.is_random() => match rest.parse::<u64>() {
@@ -22,7 +22,7 @@ pub(super) fn run_length(job: &FioJob, rw: Rw) -> Result<Option<u64>, Fault> {
     }
 }
 
-/// `zonemode=strided`: so many bytes within a zone, then on to the next.
+/// `zonemode=strided`: a number of bytes within a zone, then the next zone.
 pub(super) fn strides(job: &FioJob, role: &Role) -> Result<Strides, Fault> {
     let zone = job.count("zonesize").unwrap_or(0);
     let wanted = job.word("zonemode").map_or(zone > 0, |(word, _)| word == "strided");
@@ -40,7 +40,7 @@ pub(super) fn strides(job: &FioJob, role: &Role) -> Result<Strides, Fault> {
     Ok(Strides { range_bytes, zone_bytes: zone, skip_bytes })
 }
 
-/// Which file comes next.
+/// Selection of the next file.
 pub(super) fn service(job: &FioJob) -> Result<Service, Fault> {
     let name = "file_service_type";
     let (word, rest) = job.word(name).unwrap_or(("roundrobin", None));
@@ -64,7 +64,7 @@ pub(super) fn service(job: &FioJob) -> Result<Service, Fault> {
     }
 }
 
-/// `rw=read:8k` leaves a hole of 8k after each operation.
+/// `rw=read:8k` skips 8k after each operation.
 pub(super) fn stride(job: &FioJob, role: &Role) -> Result<Option<i64>, Fault> {
     let Some((word, Some(rest))) = job.word("rw") else { return Ok(None) };
     if role.rw.is_random() {
@@ -89,8 +89,8 @@ pub(super) fn stride(job: &FioJob, role: &Role) -> Result<Option<i64>, Fault> {
     }
 }
 
-/// The share of offsets that are drawn. In a mixed job fio follows the last operation of the same
-/// way, and we the last of either.
+/// The share of drawn offsets. Mixed jobs are rejected: fio continues from the last operation of
+/// the same direction, and we from the last of any.
 pub(super) fn random_percent(job: &FioJob, rw: Rw) -> Result<Option<f64>, Fault> {
     let name = "percentage_random";
     let ways = job.ways(name);
@@ -148,12 +148,12 @@ pub(super) fn access(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
     }
 }
 
-/// fio's spare flash of a single pass where none is given, and the most that it has a law for.
+/// fio's default spare flash for a single pass, and the largest that its model covers.
 const SPARE: f64 = 0.15;
 const MOST_SPARE: f64 = 1.66;
 
-/// `sprandom`: all flash written once, so that what is valid falls with age as after many passes.
-/// Both take the law of Desnoyers; the shares that fio approximates differ from it by up to 1 %.
+/// `sprandom` writes all flash once, so that valid data falls with age as after many passes. Both
+/// programs use Desnoyers' model; fio's approximate shares differ from it by up to 1 %.
 fn single_pass(job: &FioJob, rw: Rw) -> Result<Access, Fault> {
     let wrong = |name: &str, what: &str| Err(job.fault(name, what));
     if rw != Rw::RandWrite {
@@ -179,7 +179,7 @@ fn has_several_files(job: &FioJob) -> bool {
     job.count("nrfiles").unwrap_or(1) > 1 || names.contains(':')
 }
 
-/// Spare flash as a share of what the host sees.
+/// Spare flash as a share of the capacity that the host sees.
 fn spare(job: &FioJob) -> Option<f64> {
     match job.value("spr_op") {
         None => Some(SPARE),
@@ -188,8 +188,8 @@ fn spare(job: &FioJob) -> Option<f64> {
     }
 }
 
-/// Whether the order of a random job is that of a map of what is used: where sizes differ and begin
-/// with the same one both ways, and nothing else decides about places. fio has a map then, too.
+/// Whether a random job uses a random map, as in fio: sizes differ, reads and writes have the same
+/// smallest size, and no other option determines offsets.
 pub(super) fn has_random_map(
     role: &Role,
     random_percent: Option<f64>,
@@ -208,10 +208,10 @@ pub(super) fn has_random_map(
         && strides == Strides::default()
 }
 
-/// Blocks of a sequence, at most, as in fio.
+/// Most blocks of a sequence, as in fio.
 const MAX_SEQUENCE: usize = 256;
 
-/// `2,0,1`: these blocks one after another.
+/// Parses `2,0,1`: blocks in this order.
 fn sequence(job: &FioJob, text: &str, rw: Rw) -> Result<Sequence, Fault> {
     let wrong = |what: String| job.fault("random_distribution", what);
     let block = |text: &str| {
@@ -231,7 +231,7 @@ fn sequence(job: &FioJob, text: &str, rw: Rw) -> Result<Sequence, Fault> {
     Ok(Sequence { blocks, advances: job.is_on("random_sequence_stride") })
 }
 
-/// `60/10:30/20:8/30:2/40`: percent of the accesses, percent of the region.
+/// Parses `60/10:30/20:8/30:2/40`: percent of the accesses, percent of the region.
 fn zones(job: &FioJob, text: &str) -> Result<Vec<Zone>, Fault> {
     let wrong = |what: String| job.fault("random_distribution", what);
     if text.contains(',') {
@@ -242,7 +242,7 @@ fn zones(job: &FioJob, text: &str) -> Result<Vec<Zone>, Fault> {
         let (access, size) = part.split_once('/').unwrap_or((part, ""));
         let percent = |text: &str| text.trim().parse::<u8>().ok().filter(|p| *p <= 100);
         let percents = match size.trim() {
-            // What is left of the region, which such zones share.
+            // Zones without a size share the rest of the region.
             "" => percent(access).map(|access| (access, None)),
             size => percent(access).zip(percent(size)).map(|(access, size)| (access, Some(size))),
         };

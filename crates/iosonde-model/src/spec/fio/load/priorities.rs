@@ -1,4 +1,4 @@
-//! Priorities of single requests: `cmdprio_percentage`, `cmdprio_bssplit` and what they go with.
+//! Priorities of single requests: `cmdprio_percentage`, `cmdprio_bssplit` and related options.
 
 use super::super::job::FioJob;
 use super::super::number::{self, KbBase};
@@ -7,13 +7,13 @@ use super::{engine, used};
 use crate::spec::priority::HINT_MOST;
 use crate::spec::{Priorities, Priority, Rw};
 
-/// The class of those that are given none: real-time.
+/// Default class: real-time.
 const CLASS: u64 = 1;
-/// Entries of a split, at most.
+/// Most entries of a split.
 const MAX_SPLIT: usize = 64;
 
-/// The priorities of the ways that the job goes. Other engines of fio do not know these options; a
-/// note says that they have no effect.
+/// The priorities of the used directions. fio's other engines do not support these options; a note
+/// says that they have no effect.
 pub(super) fn priorities(job: &FioJob, rw: Rw) -> Result<Priorities, Fault> {
     let percentages = of_ways(job, "cmdprio_percentage", 0, 100)?;
     let classes = of_ways(job, "cmdprio_class", 1, 3)?.map(|class| class.unwrap_or(CLASS));
@@ -36,7 +36,7 @@ pub(super) fn priorities(job: &FioJob, rw: Rw) -> Result<Priorities, Fault> {
         let (class, level) = (classes[way] as u8, levels[way] as u8);
         let hint = hints[way].unwrap_or(0) as u16;
         let usual = Priority { percent: 0, bytes: 0, class, level, hint };
-        // One part is for both ways, as fio has it.
+        // A single part applies to reads and writes, as in fio.
         match parts.get(way).or(parts.last()) {
             Some(part) => of_sizes(part, usual, job.base()),
             None => {
@@ -51,7 +51,7 @@ pub(super) fn priorities(job: &FioJob, rw: Rw) -> Result<Priorities, Fault> {
     found.fault().map_or(Ok(found), |what| Err(fault(what)))
 }
 
-/// The numbers of reads and of writes.
+/// The numbers for reads and for writes.
 fn of_ways(job: &FioJob, name: &str, low: u64, high: u64) -> Result<[Option<u64>; 2], Fault> {
     let [read, write, _] = job.ways(name);
     let range = low..=high;
@@ -61,7 +61,7 @@ fn of_ways(job: &FioJob, name: &str, low: u64, high: u64) -> Result<[Option<u64>
     }
 }
 
-/// Entries such as `64k/20`, `64k/20/2/7` or `64k/20/2/7/1`: size, share, class, level and hint.
+/// Parses `64k/20`, `64k/20/2/7` or `64k/20/2/7/1`: size, share, class, level and hint.
 fn of_sizes(text: &str, usual: Priority, base: KbBase) -> Result<Vec<Priority>, String> {
     let entries: Vec<&str> = text.split(':').filter(|entry| !entry.trim().is_empty()).collect();
     if entries.len() > MAX_SPLIT {
@@ -79,7 +79,7 @@ fn of_sizes(text: &str, usual: Priority, base: KbBase) -> Result<Vec<Priority>, 
         let fields: Vec<&str> = entry.split('/').map(str::trim).collect();
         let number = |text: &str| text.parse::<u8>().map_err(|_error| wrong());
         let (size, one) = match fields.as_slice() {
-            // Without a share fio takes an entry for none.
+            // fio treats an absent share as the default of 0 %.
             [size] | [size, ""] => (size, usual),
             [size, percent] => (size, Priority { percent: number(percent)?, ..usual }),
             [size, percent, class, level, hint @ ..] if hint.len() < 2 => {
