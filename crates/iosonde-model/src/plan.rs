@@ -1,7 +1,7 @@
-//! What exactly will be done? A plan is total: no optional field, bytes and nanoseconds throughout.
+//! What exactly a run will do. A plan is total: no open defaults, bytes and nanoseconds throughout.
 //!
-//! Promises: pure. A plan resolves in a unit test against an invented target. It can be refused,
-//! printed, hashed, and is stored whole inside every record.
+//! This module is pure: a plan resolves in a unit test against an invented target. A plan can be
+//! refused, printed and hashed, and every record stores it in full.
 
 pub mod chance;
 mod commit;
@@ -29,7 +29,7 @@ pub use resolve::{Refusal, Setting, resolve};
 pub use stream::{IoKind, Op, OpStream};
 pub use verify::{RunId, VerifyMode, VerifyOp, VerifyPlan, VerifySetting, VerifyStream};
 
-// Words of a workload that leave nothing open, which a plan stores unchanged.
+// Types of a workload without open defaults, which a plan stores unchanged.
 pub use crate::spec::engine::{Engine, EngineKind};
 pub use crate::spec::{
     Arrivals, Bursts, Commit, Data, Direction, Draw, EachWrite, Flow, LatencyTarget, Limits,
@@ -38,7 +38,7 @@ pub use crate::spec::{
     Zone,
 };
 
-/// Everything one run will do.
+/// Everything that one run will do.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Plan {
     /// Workload identifier.
@@ -47,57 +47,55 @@ pub struct Plan {
     pub title: String,
     /// Access pattern in words, for tables.
     pub pattern: String,
-    /// Nominal operation size in bytes, for tables; jobs carry the true ones.
+    /// Nominal operation size in bytes, for tables; the jobs have the actual ones.
     pub nominal_block_bytes: u64,
     /// Nominal share of reads in percent of operations.
     pub nominal_read_percent: u8,
-    /// How I/O leaves the process.
+    /// The I/O engine.
     pub engine: Engine,
-    /// What is read or written; at least one. Operations name one by its place here.
+    /// At least one; operations refer to a target by index.
     pub targets: Vec<Target>,
     /// Seed from which every job's seed was drawn.
     pub seed: u64,
-    /// Time at the start whose operations are not counted, ns.
+    /// Initial time whose operations are not counted, ns.
     pub warmup_ns: u64,
     /// When the run ends.
     pub stop: Stop,
-    /// What latency is to be met.
     #[serde(default)]
     pub latency: LatencyGoal,
-    /// Whether the run ends as soon as a figure is known well enough.
+    /// Criterion that may end the run before `stop`.
     #[serde(default)]
     pub until: PrecisionGoal,
-    /// What happens after an I/O error.
+    /// Reaction to an I/O error.
     pub on_error: OnError,
-    /// Whether one timed fsync ends the run (writing plans only).
+    /// Whether the run ends with one timed fsync (writing plans only).
     pub final_sync: bool,
     /// Width of a counter interval, ns.
     pub interval_ns: u64,
     /// Counter intervals per latency-histogram interval.
     pub intervals_per_histogram: u32,
-    /// Whether each job is pinned to one CPU; CPUs are dealt in turn.
+    /// Whether each job is pinned to one CPU; CPUs are assigned in turn.
     pub pinned: bool,
-    /// What the resolver decided against or beyond the asking, in words (`depth lowered to 8: …`).
+    /// Deviations from the request and additions to it, in words (`depth lowered to 8: …`).
     pub notes: Vec<String>,
     /// The jobs: one thread and one queue each.
     pub jobs: Vec<Job>,
 }
 
 impl Plan {
-    /// The first target, which stands for all in headings.
+    /// The first target, which represents all in headings.
     ///
     /// # Panics
-    /// If the plan has none, which [`resolve`] never gives.
+    /// If the plan has no target, which [`resolve`] never returns.
     pub fn target(&self) -> &Target {
         &self.targets[0]
     }
 
-    /// Whether any job changes what is stored: writes or trims.
+    /// Whether any job modifies stored data by writes or trims.
     pub fn writes(&self) -> bool {
         self.jobs.iter().any(Job::changes)
     }
 
-    /// When this job ends.
     pub fn stop_of(&self, job: &Job) -> Stop {
         job.span.stop.unwrap_or(self.stop)
     }
@@ -112,7 +110,7 @@ impl Plan {
         job.engine.as_ref().unwrap_or(&self.engine)
     }
 
-    /// From the end of the warm-up until the last job has ended, where time ends every job, ns.
+    /// Time from the end of the warm-up to the end of the last job, if time ends every job, ns.
     pub fn length_ns(&self) -> Option<u64> {
         if self.stop != Stop::EachJob {
             return self.stop.length_ns();
@@ -130,68 +128,65 @@ impl Plan {
         self.jobs.iter().map(|job| u64::from(job.iodepth)).sum()
     }
 
-    /// Bytes of I/O buffers over all jobs.
+    /// Total size of the I/O buffers of all jobs, bytes.
     pub fn buffer_bytes(&self) -> u64 {
         self.jobs.iter().map(Job::buffer_bytes).sum()
     }
 
-    /// The plan's identity: SHA-256 over its JSON form, in hexadecimal.
+    /// Identity of the plan: SHA-256 of its JSON form, in hexadecimal.
     pub fn hash(&self) -> String {
         let text = serde_json::to_vec(self).unwrap_or_default();
         Sha256::digest(&text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// What is read or written, as the plan sees it.
+/// A target of a plan.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Target {
     /// Path as given, or the directory of an unnamed file.
     pub path: String,
-    /// Size in bytes of the part that may be touched, from offset 0.
+    /// Size of the part that may be accessed, from offset 0, bytes.
     pub bytes: u64,
-    /// Whether direct I/O (no page cache) is asked for.
+    /// Whether direct I/O (no page cache) is requested.
     pub direct: bool,
-    /// Smallest unit of an offset and a length, bytes.
+    /// Alignment of offsets and lengths, bytes.
     pub align_bytes: u64,
 }
 
-/// What latency is to be met.
+/// The latency goal of a run.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyGoal {
-    /// None: every job keeps its depth.
+    /// No goal: every job keeps its depth.
     #[default]
     None,
-    /// This one, by a depth over all jobs that is at most the sum of theirs.
+    /// A latency target. The total depth of all jobs is adjusted, up to the sum of theirs.
     Target {
-        /// The quantile and its limit.
         target: LatencyTarget,
-        /// How.
         pursuit: Pursuit,
-        /// Search: longest look at one depth. Hold: longest time until convergence. ns.
+        /// Search: longest measurement of one depth. Hold: longest time until convergence. ns.
         patience_ns: u64,
     },
 }
 
-/// Whether a run ends before its [`Stop`], which is the most it may do then.
+/// A criterion that ends a run before its [`Stop`], which is then the maximum.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrecisionGoal {
-    /// It does not.
     #[default]
     None,
-    /// As soon as a figure is known this well, at two looks in a row.
+    /// Ends when a figure has the required precision at two successive checks.
     Known {
-        /// The figure, and how well.
+        /// The figure and its required precision.
         precision: Precision,
-        /// Time from one look to the next, ns.
+        /// Time between two checks, ns.
         look_ns: u64,
     },
-    /// As soon as the rate is steady over a window of rounds (SNIA PTS 2.0.2, 2.1.24).
+    /// Ends when the rate is steady over a window of rounds (SNIA PTS 2.0.2, 2.1.24).
     Steady {
         /// Length of a round, ns.
         round_ns: u64,
-        /// Rounds at most.
+        /// Most rounds.
         max: u32,
         /// Rounds of the window.
         window: u32,
@@ -200,15 +195,15 @@ pub enum PrecisionGoal {
         /// Largest rise or fall of the fitted line across the window, percent of its mean.
         slope_percent: f64,
     },
-    /// As soon as a figure is steady over a rolling window, by fio's rule.
+    /// Ends when a figure is steady over a rolling window, by fio's rule.
     Settled(Settling),
 }
 
-/// What happens after an I/O error that a retry cannot cure.
+/// Reaction to an I/O error that a retry cannot fix.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnError {
-    /// Count it and go on.
+    /// Count it and continue.
     Continue,
     /// Count it and end the run.
     Stop,

@@ -1,9 +1,9 @@
-//! Seeded chance: the same seed gives the same load on every machine.
+//! Seeded randomness: the same seed gives the same load on every machine.
 
 pub use iosonde_stats::chance::{Chance, mix};
 
-/// A seeded order of the numbers below `count`, without a table: a bijection on the next power of
-/// two, walked until it lands below `count` (fewer than two steps on average).
+/// A seeded permutation of the numbers below `count` without a table: a bijection on the next power
+/// of two, iterated until the result is below `count` (fewer than two steps on average).
 #[derive(Clone, Debug)]
 pub struct Permutation {
     count: u64,
@@ -13,7 +13,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The order of `0..count` that belongs to this seed. `count` must not be 0.
+    /// The permutation of `0..count` for this seed. `count` must not be 0.
     pub fn new(count: u64, seed: u64) -> Permutation {
         let bits = (64 - (count.max(2) - 1).leading_zeros()).max(1);
         let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
@@ -23,7 +23,7 @@ impl Permutation {
         Permutation { count, mask, shift: bits.div_ceil(2), keys }
     }
 
-    /// The number at `index` of the order; `index` must be below the count.
+    /// The number at `index` of the permutation; `index` must be below the count.
     #[inline(always)]
     pub fn at(&self, index: u64) -> u64 {
         let mut value = index;

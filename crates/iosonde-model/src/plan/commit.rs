@@ -1,4 +1,4 @@
-//! Whether the jobs that wait for commits and the one that makes them fit together.
+//! Checks that the jobs that wait for commits match the job that makes them.
 
 use super::{Job, Refusal};
 use crate::spec::{Commit, Pace, Think};
@@ -6,12 +6,12 @@ use crate::units::count;
 
 /// Most writes of one commit.
 const MOST_WRITES: f64 = 1e6;
-/// A share of the syncs that is all of them may exceed it by so much, percent.
+/// Tolerance for rounding of a share of 100 %, percent.
 const ROUNDING: f64 = 1e-3;
 
 /// # Errors
-/// If a job waits for commits that nobody makes, makes some that nobody waits for, or cannot do its
-/// part.
+/// If a job waits for commits that no job makes, makes commits that no job waits for, or cannot do
+/// either.
 pub(super) fn agree(jobs: &[Job]) -> Result<(), Refusal> {
     for job in jobs {
         let fault = match &job.commit {
@@ -26,7 +26,7 @@ pub(super) fn agree(jobs: &[Job]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is wrong with a job whose syncs wait for commits of this role.
+/// A fault in a job whose syncs wait for commits of this role.
 fn waits(job: &Job, role: &str, percent: f64, jobs: &[Job]) -> Option<String> {
     let commits = |other: &Job| matches!(other.commit, Some(Commit::Writes(_)));
     if !(percent > 0.0 && percent <= 100.0) {
@@ -64,7 +64,7 @@ fn waits(job: &Job, role: &str, percent: f64, jobs: &[Job]) -> Option<String> {
     }
 }
 
-/// What is wrong with a job that makes commits of so many writes.
+/// A fault in a job that makes commits with this number of writes.
 fn makes(job: &Job, writes: f64, jobs: &[Job]) -> Option<String> {
     let waits = |other: &Job| match &other.commit {
         Some(Commit::WaitsFor { role, .. }) => job.plays(role),

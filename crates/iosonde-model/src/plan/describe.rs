@@ -1,4 +1,4 @@
-//! A plan in words, for `--dry-run`: one line per fact, resolved values only.
+//! Text form of a plan for `--dry-run`.
 
 use super::{Job, LatencyGoal, Order, Plan, PrecisionGoal, Pursuit, Stop};
 use crate::spec::{
@@ -7,7 +7,7 @@ use crate::spec::{
 use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
 
-/// Plan and estimate in words, for `--dry-run`: one line per fact, resolved values only.
+/// Describes a plan for `--dry-run`: one line per fact, resolved values only.
 pub fn describe(plan: &Plan) -> String {
     let mut out = format!("plan {}  ({})\n", clean(&plan.title), &plan.hash()[..12]);
     let mut line = |name: &str, words: String| out.push_str(&format!("  {name:<9} {words}\n"));
@@ -99,7 +99,7 @@ pub fn describe(plan: &Plan) -> String {
     out
 }
 
-/// The sizes of a job: one, or one draw for each way that it goes.
+/// The sizes of a job: one draw, or one each for reads and other operations if they differ.
 fn sizes_words(job: &Job) -> String {
     let Sizes { read, write, trim } = &job.sizes;
     let one = |draw: &Draw| match draw {
@@ -123,7 +123,7 @@ fn sizes_words(job: &Job) -> String {
     }
 }
 
-/// When it begins and ends, and by which engine, where it has its own.
+/// The start, end and engine of a job, if they are its own.
 fn span_words(job: &Job) -> String {
     let span = &job.span;
     let mut words = String::new();
@@ -156,7 +156,7 @@ fn span_words(job: &Job) -> String {
     words
 }
 
-/// What of the load is not as usual.
+/// Settings of the load that differ from the defaults.
 fn load_words(job: &Job) -> String {
     let mut words = Vec::new();
     let mut say = |applies: bool, what: String| {
@@ -255,7 +255,7 @@ fn rate_words(rate: &Rate) -> String {
     }
 }
 
-/// Which requests have a priority of their own.
+/// The requests with a priority of their own.
 fn priority_words(way: &str, priority: &Priority) -> String {
     let Priority { percent, bytes: size, class, level, hint } = priority;
     let of_size = if *size > 0 { format!(" of {}", bytes::exact(*size)) } else { String::new() };
@@ -263,7 +263,7 @@ fn priority_words(way: &str, priority: &Priority) -> String {
     format!("{percent} % of the {way}{of_size} with I/O priority {class}/{level}{hint}")
 }
 
-/// How much will be written, as far as the plan knows.
+/// Amount of data to be written, as far as the plan determines it.
 fn volume(plan: &Plan) -> String {
     if !plan.writes() {
         return "nothing".into();

@@ -1,4 +1,4 @@
-//! From the axes of a stage to its cells, and from its cells to blocks in mixed order.
+//! Design of a stage: from axes to cells, and from cells to blocks in random order.
 
 mod sense;
 mod tracked;
@@ -19,18 +19,18 @@ pub use tracked::tracked;
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Level {
     pub axis: String,
-    /// As printed (`64 KiB`).
+    /// The label as printed (`64 KiB`).
     pub label: String,
-    /// The quantity, where the axis has one: bytes, operations per second, percent, ns, a count.
+    /// The value, if the axis is numeric: bytes, operations per second, percent, ns, a count.
     pub value: Option<f64>,
-    /// What it sets, in the order in which it was written.
+    /// The parameters that it sets, in the order of the file.
     pub set: Vec<(Parameter, Value)>,
 }
 
 /// One combination of levels.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Cell {
-    /// Its place in the stage, from 0.
+    /// Index in the stage, from 0.
     pub index: usize,
     /// One level of each axis, in the order of the axes.
     pub levels: Vec<Level>,
@@ -39,7 +39,7 @@ pub struct Cell {
 /// Why a stage has no cells.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DesignError {
-    /// A parameter or its value.
+    /// A parameter or its value is invalid.
     #[error("stage `{stage}`, axis {axis}: {source}")]
     Parameter {
         stage: String,
@@ -47,7 +47,7 @@ pub enum DesignError {
         axis: String,
         source: ParameterError,
     },
-    /// An axis without levels, or with levels given in two ways.
+    /// An axis has no levels, or levels given in two ways.
     #[error("stage `{stage}`, axis `{axis}`: {what}")]
     Axis {
         stage: String,
@@ -55,14 +55,14 @@ pub enum DesignError {
         /// What is wrong, and how to fix it.
         what: String,
     },
-    /// What a stage says of itself.
+    /// The stage contradicts itself.
     #[error("stage `{stage}`: {what}")]
     Stage {
         stage: String,
         /// What is wrong, and how to fix it.
         what: String,
     },
-    /// A figure that no earlier stage finds.
+    /// No earlier stage determines a required figure.
     #[error("stage `{stage}`, axis `{axis}`: {what}")]
     Source {
         stage: String,
@@ -76,14 +76,14 @@ const NO_LEVELS: &str = "it has no levels; give values, range, powers-of-two or 
 /// Most runs of one stage.
 pub const MAX_TRIALS: u64 = 20_000;
 
-/// What earlier stages have found, by `stage.figure`.
+/// Figures that earlier stages determined, by `stage.figure`.
 pub type Found = BTreeMap<String, f64>;
 
-/// The cells of a stage, in the order of its axes: the last varies fastest.
+/// The cells of a stage, in the order of its axes; the last axis varies fastest.
 ///
 /// # Errors
-/// If an axis has no levels, a level is no value of its parameter, there are too many cells, or a
-/// figure is missing that an axis stands on.
+/// If an axis has no levels, a level is invalid for its parameter, there are too many cells, or a
+/// figure that an axis refers to is missing.
 pub fn cells(
     stage: &Stage,
     found: &Found,
@@ -106,19 +106,19 @@ pub fn cells(
     Ok(numbered.map(|(index, levels)| Cell { index, levels }).collect())
 }
 
-/// What all cells of a stage set.
+/// The parameters that all cells of a stage share.
 ///
 /// # Errors
-/// If a word is no parameter or a value none of its.
+/// If a parameter is unknown or its value invalid.
 pub fn shared(stage: &Stage) -> Result<Vec<(Parameter, Value)>, DesignError> {
     settings(&stage.name, "set", &stage.set)
 }
 
-/// Whether every stage can be laid out, as far as that is known before any has run: names are
-/// unique, axes have levels, and a figure comes from an earlier stage.
+/// Checks that every stage can be laid out, as far as is known before any has run: names are
+/// unique, axes have levels, and figures come from earlier stages.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first fault.
 pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), DesignError> {
     let mut earlier: Vec<&str> = Vec::new();
     for stage in &experiment.stages {
@@ -150,14 +150,14 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
                 let what = format!("stage `{source}` has no analysis, so that it finds nothing");
                 return Err(of_source(stage, axis, what));
             }
-            // Any value: only the number of levels counts here.
+            // A placeholder: only the number of levels matters here.
             found.insert(axis.from.clone(), 1.0);
         }
-        // Without a data sheet its stage is left out, not wrong.
+        // Without a data sheet, a stage of claims is skipped, which is no fault.
         if claims.is_some() || !stage.axes.iter().any(|axis| axis.claims) {
             let cells = cells(stage, &found, claims)?;
             let tracks = stage.rounds.iter().flat_map(|rounds| &rounds.track);
-            // Levels that an earlier stage finds are not known yet.
+            // Levels from an earlier stage are still unknown.
             for track in tracks.filter(|_| found.is_empty()) {
                 tracked(stage, &cells, track)?;
             }
@@ -167,12 +167,12 @@ pub fn check(experiment: &Experiment, claims: Option<&Claims>) -> Result<(), Des
     Ok(())
 }
 
-/// The order of the cells in block number `block`.
+/// The order of the cells in block `block`.
 pub fn block(cells: usize, block: u32, order: Order, seed: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..cells).collect();
     if order == Order::Random {
         let mut chance = Chance::new(mix(seed ^ mix(u64::from(block) + 1)));
-        // Fisher and Yates.
+        // Fisher-Yates shuffle.
         for last in (1..cells).rev() {
             places.swap(last, chance.below(last as u64 + 1) as usize);
         }
@@ -180,7 +180,7 @@ pub fn block(cells: usize, block: u32, order: Order, seed: u64) -> Vec<usize> {
     places
 }
 
-/// Length of a stage as planned, ns, without laying out.
+/// Planned length of a stage without target preparation, ns.
 pub fn length_ns(stage: &Stage, cells: usize) -> u64 {
     let each = (stage.seconds + stage.idle_seconds) * 1e9;
     let runs = if stage.rounds.is_some() { stage.most_repeats() } else { stage.repeats };
@@ -348,7 +348,7 @@ fn level(axis: &Axis, parameter: Parameter, value: Value) -> Level {
     }
 }
 
-/// A case: its name, and whatever else it sets.
+/// A level from a case: its name, and the parameters that it sets.
 fn of_case(stage: &Stage, axis: &Axis, case: &Table) -> Result<Level, DesignError> {
     let mut rest = case.clone();
     let name = rest.remove("name");
@@ -363,7 +363,7 @@ fn of_case(stage: &Stage, axis: &Axis, case: &Table) -> Result<Level, DesignErro
     Ok(Level { axis: axis.name.clone(), label: name.into(), value, set })
 }
 
-/// Multiples of what an earlier stage has found; counts are whole, at least 1, and each once.
+/// Distinct multiples of a figure of an earlier stage; counts are rounded and at least 1.
 fn of_figure(
     stage: &Stage,
     axis: &Axis,
@@ -523,12 +523,12 @@ mod tests {
         assert!(error.contains("no stage `c` before it"), "{error}");
     }
 
-    /// T16: what drifts while the runs go on does not look like an effect.
+    /// T16: a drift during the runs does not look like an effect.
     #[test]
     fn a_drift_does_not_look_like_an_effect() {
         let (blocks, ratio) = (20, 1.10);
         let measured = |cell: usize, position: f64| {
-            // 40 % slower at the end than at the beginning.
+            // 40 % slower at the end than at the start.
             let drift = 1.0 - 0.4 * position / (2.0 * f64::from(blocks));
             if cell == 0 { drift } else { ratio * drift }
         };
@@ -548,7 +548,7 @@ mod tests {
         let mean = found.iter().sum::<f64>() / found.len() as f64;
         assert!((mean - ratio).abs() < 0.002, "{mean}");
         assert!(found.iter().all(|found| (found - ratio).abs() < 0.02), "{found:?}");
-        // One after the other the drift hides the effect and more.
+        // In sequence, the drift more than hides the effect.
         let in_turn: Vec<usize> = [vec![0; 20], vec![1; 20]].concat();
         assert!(ratio_of(&in_turn) < 0.9);
     }

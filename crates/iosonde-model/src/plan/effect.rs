@@ -1,4 +1,4 @@
-//! What of a role has no effect, or contradicts something else.
+//! Detects settings of a role that have no effect or contradict another.
 
 mod numbers;
 
@@ -6,7 +6,7 @@ use super::resolve::Refusal;
 use super::{Engine, EngineKind, Job};
 use crate::spec::{Access, Commit, Draw, EachWrite, Pace, Phase, Region, Role, Rw, Sizes, Wait};
 
-/// What has no effect, or contradicts something else, is refused.
+/// Refuses settings that have no effect or contradict another.
 pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), Refusal> {
     let fault = numbers::fault(role, job)
         .or_else(|| without_effect(role, job, engine))
@@ -15,7 +15,7 @@ pub(super) fn effective(role: &Role, job: &Job, engine: &Engine) -> Result<(), R
     fault.map_or(Ok(()), |what| Err(Refusal::conflict(&role.name, what)))
 }
 
-/// The first of what has no effect, or contradicts something else.
+/// The first setting without effect or with a contradiction.
 fn without_effect(role: &Role, job: &Job, engine: &Engine) -> Option<String> {
     let writes = job.writes_data();
     let random = role.rw.is_random();
@@ -198,12 +198,12 @@ fn without_effect(role: &Role, job: &Job, engine: &Engine) -> Option<String> {
     faults.iter().find(|(found, _)| *found).map(|(_, what)| (*what).into())
 }
 
-/// The engines that can do this.
+/// The engines with this ability.
 fn those(can: fn(EngineKind) -> bool) -> String {
     EngineKind::either_of(EngineKind::all().filter(|kind| can(*kind)))
 }
 
-/// What is wrong with the parameters of a distribution.
+/// A fault in the parameters of a distribution.
 fn distribution(role: &Role) -> Option<String> {
     let adds_up = |sum: f64| (sum - 100.0).abs() < 0.01;
     if let Some(percent) = role.random_percent.filter(|percent| !(0.0..=100.0).contains(percent)) {

@@ -1,5 +1,5 @@
-//! A plan with a goal. With a latency target the depth of its jobs becomes the most that may be
-//! tried; with a precision its length becomes the most that may be measured.
+//! Plans with a goal. A latency target makes the depth of the jobs the largest that is tried; a
+//! precision makes the length of the plan the longest that is measured.
 
 use super::{
     Direction, LatencyGoal, LatencyTarget, Plan, Precision, PrecisionGoal, Pursuit, Refusal,
@@ -8,17 +8,17 @@ use super::{
 use crate::spec::experiment::Rounds;
 use crate::units::duration;
 
-/// Looks in the longest time that a run may take, where that is short.
+/// Checks within the longest permitted time of a run, if that is short.
 const LOOKS: u64 = 100;
-/// Shortest and longest time between two looks, ns.
+/// Shortest and longest time between two checks, ns.
 const LOOK_NS: (u64, u64) = (200_000_000, 1_000_000_000);
-/// Looks without which there is no answer: the first is the tenth, and two are needed.
+/// Fewest useful checks: the tenth is the first that counts, and two are needed.
 const FEWEST_LOOKS: u64 = 12;
-/// Shortest measured time in which a precision can be established, ns.
+/// Shortest measured time that can establish a precision, ns.
 pub const SHORTEST_UNTIL_NS: u64 = FEWEST_LOOKS * LOOK_NS.0;
-/// Rounds at most of such a run.
+/// Most rounds of such a run.
 const MOST_ROUNDS: u32 = 4000;
-/// Shortest round of a run that goes on until it is steady, ns.
+/// Shortest round of a run until a steady state, ns.
 const SHORTEST_ROUND_NS: u64 = 100_000_000;
 
 const LATENCY: &str = "latency target";
@@ -28,12 +28,11 @@ fn refused(goal: &str, what: &str) -> Result<Plan, Refusal> {
 }
 
 impl Plan {
-    /// The same plan, pursuing a latency target. `patience_ns` is how long a search looks at one
-    /// depth, and how long a controller may take to converge.
+    /// Adds a latency target to the plan. `patience_ns` is the time for which a search measures one
+    /// depth, or the longest time for which a controller may converge.
     ///
     /// # Errors
-    /// If the plan leaves nothing to steer, or something else than the depth decides when requests
-    /// are sent.
+    /// If the plan has no depth to adjust, or if the depth does not decide when requests are sent.
     pub fn pursuing(
         self,
         target: LatencyTarget,
@@ -65,13 +64,13 @@ impl Plan {
         Ok(Plan { latency: LatencyGoal::Target { target, pursuit, patience_ns }, ..self })
     }
 
-    /// The same plan, which ends as soon as a figure is known this well; what ended it becomes the
-    /// most that it may do. It is looked at once a second, or a hundred times where the most is
-    /// shorter than 100 s, but no more than five times a second.
+    /// Ends the plan as soon as a figure has this precision; its previous end becomes the maximum.
+    /// The figure is checked once a second, or a hundred times if the maximum is below 100 s, but
+    /// at most five times a second.
     ///
     /// # Errors
-    /// If the plan is not one that goes on until it is ended, does nothing of this kind, or may not
-    /// last long enough.
+    /// If the plan has no end by time, has no operations of this direction, has phases or a latency
+    /// target, or may end too early.
     pub fn until(self, precision: Precision) -> Result<Plan, Refusal> {
         let refused = |what: &str| refused(&format!("until {precision}"), what);
         let (Stop::AfterNs(most_ns) | Stop::AfterNsOrBytes(most_ns, _)) = self.stop else {
@@ -104,11 +103,10 @@ impl Plan {
         }
         Ok(Plan { until: PrecisionGoal::Known { precision, look_ns }, ..self })
     }
-    /// The same plan, which ends as soon as a figure has settled; what ended it stays the most that
-    /// it may do.
+    /// Ends the plan as soon as a figure is steady; its previous end remains the maximum.
     ///
     /// # Errors
-    /// If the plan ends by meeting a latency.
+    /// If the plan has a latency target.
     pub fn until_settled(self, settling: Settling) -> Result<Plan, Refusal> {
         if self.latency != LatencyGoal::None {
             let what = "steadystate and latency_target both determine the end; give one of them";
@@ -117,11 +115,11 @@ impl Plan {
         Ok(Plan { until: PrecisionGoal::Settled(settling), ..self })
     }
 
-    /// The same plan in rounds of this length, which ends as soon as the rate of a window of rounds
-    /// is steady; what ended it becomes the most that it may do, in whole rounds.
+    /// Divides the plan into rounds of this length and ends it as soon as the rate over a window of
+    /// rounds is steady; its previous end becomes the maximum, in whole rounds.
     ///
     /// # Errors
-    /// If the plan is not one that goes on for a time, or that is shorter than a window.
+    /// If the plan has no end by time or is shorter than a window, or if the rounds are unsuitable.
     pub fn until_steady(self, round_ns: u64) -> Result<Plan, Refusal> {
         let refused = |what: &str| refused("steady", what);
         let Stop::AfterNs(most_ns) = self.stop else {
@@ -159,7 +157,7 @@ impl Plan {
             range_percent: limits.range_percent,
             slope_percent: limits.slope_percent,
         };
-        // The last round is taken a moment after it has ended.
+        // The last round is recorded shortly after its end.
         let length_ns = u64::from(max) * round_ns + round_ns / 20;
         Ok(Plan { until, stop: Stop::AfterNs(length_ns), ..self })
     }

@@ -1,18 +1,17 @@
-//! In which order several programs, or several settings of one, take their turns.
+//! Order in which several programs, or several settings of one, take turns.
 
 use super::chance::Chance;
 
-/// Places of `count` contenders in one round, from 0: each once, in their order in even rounds and
-/// in the reverse of it in odd ones. What drifts steadily with time (a disk that fills, a machine
-/// that warms up) then falls on all alike over an even number of rounds.
+/// Order of `count` contenders in one round, from 0: ascending in even rounds, descending in odd
+/// ones. Over an even number of rounds, a linear drift (a disk that fills, a machine that warms up)
+/// then affects all contenders equally.
 pub fn order(count: usize, round: u32) -> Vec<usize> {
     let forth = 0..count;
     if round.is_multiple_of(2) { forth.collect() } else { forth.rev().collect() }
 }
 
-/// For each of so many rounds of two contenders, whether the second one begins: by chance, and as
-/// often as the first one after every second round, so that neither a drift nor a rhythm favours
-/// one of them.
+/// For each round of two contenders, whether the second begins. It is drawn at random in even
+/// rounds and the opposite in odd ones, so that neither a drift nor a rhythm favours a contender.
 pub fn by_chance(rounds: u32, seed: u64) -> Vec<bool> {
     let mut chance = Chance::new(seed);
     let mut first = false;
@@ -37,7 +36,7 @@ mod tests {
 
     #[test]
     fn a_steady_drift_falls_on_all_alike() {
-        // The t-th run costs t: over an even number of rounds everybody pays the same.
+        // Run t costs t: over an even number of rounds, all pay the same.
         let mut paid = [0; 4];
         for round in 0..6 {
             for (place, contender) in order(4, round).into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! One job of a plan: what a thread and its queue will do, to the last detail.
+//! One job of a plan: the complete specification of a thread and its queue.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,103 +12,101 @@ use crate::spec::{
 /// One thread and one queue.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Job {
-    /// Name of the role it plays.
+    /// Name of its role.
     pub role: String,
-    /// Largest operation, bytes: the size of a buffer, and of every operation unless `sizes` says
-    /// otherwise.
+    /// Largest operation, bytes: the buffer size, and the size of every operation unless `sizes` is
+    /// set.
     pub block_bytes: u64,
-    /// Share of reads, percent of operations that move data.
+    /// Share of reads, percent of operations that transfer data.
     pub read_percent: u8,
     /// Order of the offsets.
     pub order: Order,
-    /// First byte of its region.
+    /// Start of its region, bytes.
     pub region_start: u64,
     /// Length of its region, bytes; a multiple of `unit_bytes`.
     pub region_bytes: u64,
     /// Requests kept in flight.
     pub iodepth: u32,
-    /// Requests handed over at once, at most.
+    /// Most requests per submission.
     pub batch: u32,
-    /// Whether the batch was requested: it is then kept also where smaller ones are faster.
+    /// Whether the batch was requested; it is then kept even if smaller ones are faster.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_batch: bool,
-    /// This job's own seed: of its mix, its data and its uniform offsets. No two jobs share it.
+    /// Seed of its mix, data and uniform offsets; no two jobs have the same.
     pub seed: u64,
-    /// Which of the plan's targets it uses, in turn; empty means the first alone.
+    /// Indexes of the plan's targets that it uses; empty means only the first.
     #[serde(default)]
     pub targets: Vec<u16>,
-    /// Whether what is not read is trimmed instead of written.
+    /// Whether operations other than reads are trims instead of writes.
     #[serde(default)]
     pub trims: bool,
-    /// How sizes are drawn.
+    /// Distribution of block sizes.
     #[serde(default)]
     pub sizes: Sizes,
-    /// Offsets are whole multiples of this from the start of the region, bytes; 0 stands for
-    /// `block_bytes`.
+    /// Offsets are multiples of this from the start of the region, bytes; 0 means `block_bytes`.
     #[serde(default)]
     pub unit_bytes: u64,
-    /// From the start of one sequential operation to the start of the next, bytes, negative for
-    /// descending; 0 means that they adjoin.
+    /// Distance between the starts of successive sequential operations, bytes; negative for
+    /// descending, 0 for contiguous.
     #[serde(default)]
     pub stride_bytes: i64,
     /// When operations are due.
     #[serde(default)]
     pub pace: Pace,
-    /// Pause of the whole job after every so many operations.
+    /// Pause of the whole job after a number of operations.
     #[serde(default)]
     pub think: Think,
-    /// Stretches of time through which the job goes round and round; empty means one that never
-    /// ends.
+    /// Time phases that the job repeats in a cycle; empty means a single endless one.
     #[serde(default)]
     pub phases: Vec<Phase>,
-    /// When what was written is made durable.
+    /// When written data is made durable.
     #[serde(default)]
     pub sync: Sync,
-    /// Which bytes are written.
+    /// Content of the written data.
     #[serde(default)]
     pub data: Data,
     /// How completions are waited for.
     #[serde(default)]
     pub reap: Reap,
-    /// Where the job's thread and memory are.
+    /// Placement and priority of its thread and memory.
     #[serde(default)]
     pub place: Placement,
-    /// Which of its requests have a priority of their own.
+    /// I/O priorities of single requests.
     #[serde(default, skip_serializing_if = "Priorities::is_none")]
     pub priorities: Priorities,
-    /// Its own engine, where the jobs of a run differ in it.
+    /// Its own engine, if the jobs of a run use different ones.
     pub engine: Option<Engine>,
-    /// When it begins and ends, where that is not when the run does.
+    /// Its start and end, if they differ from those of the run.
     #[serde(default)]
     pub span: Span,
-    /// How it chooses among its targets.
+    /// How it selects the next target.
     #[serde(default)]
     pub service: Service,
-    /// Its zones, if it walks in some.
+    /// Zones of a strided walk, if any.
     #[serde(default)]
     pub strides: Strides,
-    /// What it has to keep, and which errors it survives.
+    /// Limits that it must keep, and the errors that it tolerates.
     #[serde(default, skip_serializing_if = "Limits::is_none")]
     pub limits: Limits,
     /// Its share of a common pace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
-    /// Its part in commits.
+    /// Its part in group commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<Commit>,
-    /// Whether each block that was trimmed is written next.
+    /// Whether each trim is followed by a write of the same block.
     #[serde(default)]
     pub rewrites: bool,
-    /// Whether it reads what an equal job has written, and does nothing else.
+    /// Whether it only reads what an equal job has written.
     #[serde(default)]
     pub rereads: bool,
-    /// The operations it repeats one by one, instead of drawing them.
+    /// Operations to repeat one by one instead of drawing them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub listed: Vec<Listed>,
 }
 
 impl Default for Job {
-    /// The plainest job: one reader of one 4 KiB block, one request at a time.
+    /// A minimal job: reads of one 4 KiB block at depth 1.
     fn default() -> Job {
         Job {
             role: "job".into(),
@@ -154,18 +152,18 @@ impl Job {
         if self.unit_bytes == 0 { self.block_bytes } else { self.unit_bytes }
     }
 
-    /// Whether the job reads at all.
+    /// Whether the job has reads.
     pub fn reads(&self) -> bool {
         self.rereads || self.shares().any(|percent| percent > 0)
     }
 
-    /// Whether what is read is compared with what is written there. A job that writes as well may
-    /// read what it has not written yet, and is verified by another that rereads.
+    /// Whether read data is compared with what was written. A job that also writes may read blocks
+    /// before it writes them; another job with `rereads` verifies it.
     pub fn compares(&self) -> bool {
         self.data.checked && self.reads() && !self.changes()
     }
 
-    /// Whether the job changes what is stored: writes or trims.
+    /// Whether the job modifies stored data by writes or trims.
     pub fn changes(&self) -> bool {
         !self.rereads && self.shares().any(|percent| percent < 100)
     }
@@ -180,7 +178,7 @@ impl Job {
         self.sync.every_writes > 0 || self.lists(IoKind::Sync)
     }
 
-    /// Whether the job trims at all.
+    /// Whether the job has trims.
     pub fn discards(&self) -> bool {
         (self.trims && self.changes()) || self.lists(IoKind::Trim)
     }
@@ -189,20 +187,20 @@ impl Job {
         self.listed.iter().any(|op| op.way == way)
     }
 
-    /// Whether it plays this role, or is one of several copies of it, `role.1` and so on.
+    /// Whether it has this role or is a numbered copy of it (`role.1`).
     pub fn plays(&self, role: &str) -> bool {
         let number = self.role.strip_prefix(role).and_then(|rest| rest.strip_prefix('.'));
         self.role == role || number.is_some_and(|number| number.parse::<u32>().is_ok())
     }
 
-    /// Its shares of reads, one per phase.
+    /// Its shares of reads: its own, and those of its phases.
     fn shares(&self) -> impl Iterator<Item = u8> {
         let phases = self.phases.iter().filter_map(|phase| phase.read_percent);
         std::iter::once(self.read_percent).chain(phases)
     }
 
-    /// Whether the job keeps its depth in flight all the time: nothing but a free slot decides
-    /// about sending.
+    /// Whether the job always keeps its depth in flight, so that it submits whenever a slot is
+    /// free.
     pub fn keeps_depth(&self) -> bool {
         !self.is_open_loop()
             && self.flow.is_none()
@@ -212,10 +210,10 @@ impl Job {
             && !self.sync.barrier
     }
 
-    /// Smallest and largest size of an operation of this way, bytes.
+    /// Smallest and largest size of operations of this kind, bytes.
     pub fn size_range(&self, way: IoKind) -> (u64, u64) {
         let draw = match way {
-            // What reads again has the sizes of what was written.
+            // A rereading job has the sizes of the writes.
             IoKind::Read if self.rereads => &self.sizes.write,
             IoKind::Read => &self.sizes.read,
             IoKind::Write => &self.sizes.write,
@@ -225,7 +223,7 @@ impl Job {
         draw.range(self.block_bytes)
     }
 
-    /// Whether operations are due at times of their own, whatever the storage does.
+    /// Whether operations have due times that do not depend on the storage.
     pub fn is_open_loop(&self) -> bool {
         self.pace != Pace::Closed
     }
@@ -240,17 +238,17 @@ impl Job {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// Every block of the region once before any twice, in a seeded order. `lane` of `lanes`
-    /// threads take turns on one order, so that together they cover it once.
+    /// Every block of the region once before any repeats, in a seeded order. `lanes` threads take
+    /// turns on one order, so that together they cover it once; this thread is `lane`.
     Permutation {
-        /// Seed of the order, on which its threads agree.
+        /// Seed of the order, common to its threads.
         seed: u64,
         /// This thread's turn, `0..lanes`.
         lane: u32,
         /// Threads sharing the order.
         lanes: u32,
     },
-    /// Ascending, wrapping round; `lane` of `lanes` threads take turns on one stream.
+    /// Ascending with wrap-around; `lanes` threads take turns on one stream.
     Sequential {
         /// Block index within the region at which the stream begins.
         start_block: u64,
@@ -259,15 +257,15 @@ pub enum Order {
         /// Threads sharing the stream.
         lanes: u32,
     },
-    /// Operations of several sizes, every byte once before any twice, by a map of what is used.
+    /// Operations of several sizes, every byte once before any repeats, by a map of used blocks.
     RandomMap {
-        /// Seed of the places.
+        /// Seed of the offsets.
         seed: u64,
     },
     /// Independent uniform draws.
     Uniform,
-    /// Independent draws; the k-th most popular block has a share proportional to k^-theta. The
-    /// popular ones are scattered over the region.
+    /// Independent draws; the k-th most popular block has a share proportional to k^-theta. Popular
+    /// blocks are scattered over the region.
     Zipf {
         /// Skew, above 0.
         theta: f64,
@@ -283,37 +281,37 @@ pub enum Order {
         /// Standard deviation, percent of the region.
         deviation_percent: f64,
     },
-    /// Independent draws, uniform within each of several zones that follow one another.
+    /// Independent draws, uniform within each of several contiguous zones.
     Zoned {
         /// The zones; shares of each kind add up to 100.
         zones: Vec<Zone>,
     },
-    /// One pass that leaves flash with this much spare as many random passes would: blocks are
-    /// written again, so that what stays valid falls with age.
+    /// One pass that leaves flash with this much spare space as many random passes would: it
+    /// rewrites some blocks, so that the valid share falls with age.
     SinglePass {
-        /// Seed of the order in which blocks are written for the last time.
+        /// Seed of the order in which blocks are last written.
         seed: u64,
         /// Flash beyond the region, percent of it, above 0.
         spare_percent: f64,
     },
-    /// Blocks one by one as they stand in a list, again and again.
+    /// The listed blocks in order, repeated.
     Sequence(Sequence),
-    /// Runs of operations: the first of each begins where another order has it, and the others
-    /// where the one before ended, or again at the same place.
+    /// Runs of operations: another order gives the offset of the first, and the others follow the
+    /// previous one or repeat its offset.
     Runs {
         /// Operations of a run.
         length: u64,
-        /// Whether all operations of a run have one place.
+        /// Whether all operations of a run have the same offset.
         same: bool,
-        /// That order.
+        /// The order of the first operations.
         between: Box<Order>,
     },
-    /// A share of the operations in another order, and each of the others where the one before it
-    /// ended.
+    /// Another order gives the offsets of a share of the operations; each of the others follows the
+    /// previous one.
     Following {
-        /// That share, percent, below 100.
+        /// The share, percent, below 100.
         drawn_percent: f64,
-        /// That order.
+        /// The other order.
         between: Box<Order>,
     },
 }

@@ -1,4 +1,4 @@
-//! The fsync ladder: which syncs, after how much, in which order.
+//! The fsync ladder: sync calls after different amounts of dirty data.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,26 +6,26 @@ use super::chance::{Chance, mix};
 
 /// Bytes written since the last flush, before a flush is timed.
 pub const LEVELS: [u64; 5] = [0, 64 << 10, 1 << 20, 16 << 20, 64 << 20];
-/// Fewest rounds that carry a statement on latency.
+/// Fewest rounds for a statement on latency.
 pub const FEWEST_ROUNDS: u32 = 20;
-/// Fewest levels with data that carry a statement on latency: with two, any step is a slope.
+/// Fewest levels with data for a statement on latency; two levels would make any step a slope.
 pub const FEWEST_LEVELS: usize = 3;
-/// Smallest span: flushes can be counted, though no statement on latency can be made.
+/// Smallest span: flushes can be counted, but latency cannot be judged.
 pub const SMALLEST_BYTES: u64 = 1 << 20;
-/// Span that is used where none is asked for: it holds every level, at several places.
+/// Default span: it holds every level at several offsets.
 pub const USUAL_BYTES: u64 = 128 << 20;
-/// What a counted fsync follows: one block, always the same.
+/// Size of the write before a counted fsync; its block is always the same.
 pub const PROBE_BYTES: u64 = 4 << 10;
-/// Where a level begins is a multiple of this.
+/// Alignment of the start of a level.
 const UNIT_BYTES: u64 = 64 << 10;
 
-/// Which call makes it durable.
+/// The call that makes data durable.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// What programs rely on: data and all metadata. Its flushes are counted.
+    /// Data and all metadata, which programs rely on. Its flushes are counted.
     Fsync,
-    /// Data alone. Its latency is taken: after an overwrite no journal has a part in it.
+    /// Data only. Its latency is measured, because no journal is involved after an overwrite.
     Fdatasync,
 }
 
@@ -35,33 +35,33 @@ pub struct Step {
     pub call: Call,
     /// Bytes written before it.
     pub dirty_bytes: u64,
-    /// Where they go.
+    /// Start of the write.
     pub offset: u64,
 }
 
-/// What will be done, whole.
+/// The complete plan of a ladder.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LadderPlan {
     /// Path as given.
     pub path: String,
-    /// Seed of order, places and data.
+    /// Seed of the order, the offsets and the data.
     pub seed: u64,
     /// Rounds; each has every level once.
     pub rounds: u32,
-    /// The first bytes of the target: all that is written.
+    /// Length of the written region at the start of the target.
     pub span_bytes: u64,
-    /// Smallest unit of an offset and a length, bytes.
+    /// Alignment of offsets and lengths, bytes.
     pub align_bytes: u64,
-    /// Whether writes go past the page cache.
+    /// Whether writes bypass the page cache (`O_DIRECT`).
     pub direct: bool,
-    /// Levels that fit, bytes.
+    /// Levels that fit into the span, bytes.
     pub levels: Vec<u64>,
-    /// Levels that do not.
+    /// Levels that do not fit, bytes.
     pub left_out: Vec<u64>,
 }
 
 impl LadderPlan {
-    /// The levels that a span has room for.
+    /// A buffered plan with the levels that fit into the span.
     pub fn new(path: &str, seed: u64, rounds: u32, span_bytes: u64) -> LadderPlan {
         let (levels, left_out) = LEVELS.iter().partition(|level| **level <= span_bytes);
         let (align_bytes, direct) = (1, false);
@@ -69,12 +69,12 @@ impl LadderPlan {
         LadderPlan { path, seed, rounds, span_bytes, align_bytes, direct, levels, left_out }
     }
 
-    /// The same past the page cache, in units of `align_bytes`.
+    /// The same plan with direct I/O, in units of `align_bytes`.
     pub fn directly(self, align_bytes: u64) -> LadderPlan {
         LadderPlan { align_bytes, direct: true, ..self }
     }
 
-    /// The steps of a round, in an order and at places that depend on seed and round alone.
+    /// The steps of a round; their order and offsets depend only on the seed and the round.
     pub fn round(&self, round: u32) -> Vec<Step> {
         let mut chance = Chance::new(mix(self.seed ^ u64::from(round)));
         let probe_bytes = PROBE_BYTES.next_multiple_of(self.align_bytes.max(1));
@@ -85,19 +85,19 @@ impl LadderPlan {
             let offset = if level == 0 { 0 } else { chance.below(places) * unit };
             steps.push(Step { call: Call::Fdatasync, dirty_bytes: level, offset });
         }
-        // Fisher and Yates.
+        // Fisher-Yates shuffle.
         for last in (1..steps.len()).rev() {
             steps.swap(last, chance.below(last as u64 + 1) as usize);
         }
         steps
     }
 
-    /// All that is written, laying out the span included, bytes.
+    /// Total bytes written, including the layout of the span.
     pub fn write_bytes(&self) -> u64 {
         self.span_bytes + u64::from(self.rounds) * self.round_bytes()
     }
 
-    /// What a round writes, bytes.
+    /// Bytes written by a round.
     pub fn round_bytes(&self) -> u64 {
         PROBE_BYTES.next_multiple_of(self.align_bytes.max(1)) + self.levels.iter().sum::<u64>()
     }

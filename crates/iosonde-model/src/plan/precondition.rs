@@ -1,4 +1,4 @@
-//! The active range of a stage, and the passes that precondition it.
+//! The active range of a stage and its preconditioning passes.
 
 use super::chance::mix;
 use super::stream::single_pass;
@@ -6,16 +6,16 @@ use super::{Plan, Refusal, Setting, Stop, resolve};
 use crate::spec::experiment::{PassOrder, Precondition, Stage};
 use crate::spec::{Access, Role, Rw, Workload};
 
-/// Unit of an active range, bytes, so that every usual block size divides it.
+/// Unit of an active range, bytes; a multiple of every usual block size.
 const UNIT_BYTES: u64 = 1 << 20;
-/// Runs that show whether writes have one rate: as many as a window has rounds.
+/// Number of runs that test whether writes have a constant rate: one window of rounds.
 const PROBES: u64 = 5;
-/// Length of each.
+/// Length of a probe.
 const PROBE_NS: u64 = 1_000_000_000;
 
-/// The setting with the target reduced to the active range of a stage. Where the stage has a share
-/// of its own, or is preconditioned, the range is a multiple of 1 MiB, or of the block of the
-/// preconditioning if that is larger.
+/// Reduces the targets to the active range of a stage. If the stage has a percentage or
+/// preconditioning, the range is a multiple of 1 MiB, or of the preconditioning's block size if
+/// that is larger.
 pub fn active_range(stage: &Stage, setting: &Setting) -> Setting {
     let mut setting = setting.clone();
     if stage.active_range_percent == 100 && stage.precondition.is_none() {
@@ -30,7 +30,7 @@ pub fn active_range(stage: &Stage, setting: &Setting) -> Setting {
     setting
 }
 
-/// Bytes that one pass over an active range writes.
+/// Bytes written by one pass over an active range.
 pub fn pass_bytes(precondition: &Precondition, range_bytes: u64) -> u64 {
     match (precondition.order, precondition.over_provisioning_percent) {
         (PassOrder::SinglePass, Some(spare_percent)) => {
@@ -41,11 +41,11 @@ pub fn pass_bytes(precondition: &Precondition, range_bytes: u64) -> u64 {
     }
 }
 
-/// The plans of the passes over an active range, one for each: one writer, so that every address is
-/// written exactly once in each pass, or as a single pass has it.
+/// The plans of the passes over an active range, one per pass. Each has one writer, so that a pass
+/// writes every address exactly once (except `SinglePass`).
 ///
 /// # Errors
-/// If the target does not take the block size, or the range holds no block.
+/// If the target does not support the block size, or the range is smaller than a block.
 pub fn passes(precondition: &Precondition, active: &Setting) -> Result<Vec<Plan>, Refusal> {
     let spare_percent = precondition.over_provisioning_percent;
     let access = spare_percent.map_or(Access::Permutation, Access::SinglePass);
@@ -63,7 +63,7 @@ pub fn passes(precondition: &Precondition, active: &Setting) -> Result<Vec<Plan>
     (0..precondition.passes).map(pass).collect()
 }
 
-/// Short runs of the same writes, one after the other: do they have one rate?
+/// Short runs of the same writes, one after another, to test whether their rate is constant.
 ///
 /// # Errors
 /// As [`passes`].
@@ -131,7 +131,7 @@ mod tests {
         toml::from_str::<Experiment>(&text).unwrap().stages.remove(0)
     }
 
-    /// T21: counted per address, in either order, each pass writes all of it once and nothing else.
+    /// T21: counted per address, each pass writes the whole range once, in either order.
     #[test]
     fn every_address_is_written_exactly_as_often_as_there_are_passes() {
         for order in ["sequential", "random"] {
@@ -140,7 +140,7 @@ mod tests {
                     "precondition = {{ passes = {passes_count}, order = \"{order}\" }}\n\
                      active-range-percent = 75"
                 ));
-                // Three quarters of it are no multiple of 1 MiB.
+                // Three quarters are not a multiple of 1 MiB.
                 let active = active_range(&stage, &setting((33 << 20) + 512));
                 let range = active.targets[0].bytes;
                 assert_eq!(range, 24 << 20);

@@ -1,4 +1,4 @@
-//! From what was asked and what is there to what will be done, or to a refusal.
+//! Resolves a request and the available targets into a plan, or refuses it.
 
 use super::chance::Chance;
 use super::commit;
@@ -7,18 +7,18 @@ use super::{Engine, Job, LatencyGoal, OnError, Plan, PrecisionGoal, Stop, Target
 use crate::spec::{Role, Threads, Workload};
 use crate::units::bytes;
 
-/// Everything a workload leaves open.
+/// The values that a workload leaves open.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// How I/O leaves the process.
+    /// The I/O engine.
     pub engine: Engine,
-    /// What is read or written; at least one.
+    /// At least one.
     pub targets: Vec<Target>,
-    /// First byte of the region, counted from the target's beginning.
+    /// Start of the region from the beginning of the target, bytes.
     pub offset_bytes: u64,
-    /// Threads that stand for one per CPU.
+    /// Number of threads that `per-cpu` means.
     pub cpus: u32,
-    /// Requests in flight per thread where the role does not say.
+    /// Requests in flight per thread if the role does not define them.
     pub iodepth: u32,
     /// Seed of the whole run.
     pub seed: u64,
@@ -26,125 +26,118 @@ pub struct Setting {
     pub warmup_ns: u64,
     /// When the run ends.
     pub stop: Stop,
-    /// What happens after an I/O error.
+    /// Reaction to an I/O error.
     pub on_error: OnError,
     /// Whether a writing run ends with a timed fsync.
     pub final_sync: bool,
-    /// Bytes of I/O buffers, at most.
+    /// Largest total size of the I/O buffers, bytes.
     pub buffer_limit_bytes: u64,
 }
 
-/// Why a plan cannot be made: the asking contradicts itself or the target. Exit code 2.
+/// Why a plan cannot be made: the request contradicts itself or the target. Exit code 2.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// A block size the target cannot take.
+    /// The target does not support a block size.
     #[error(
         "block size {found_bytes} B of role `{role}`: {target} takes multiples of {align_bytes} B; \
          give --bs a multiple of that{}", if *.direct { ", or --direct 0" } else { "" }
     )]
     Block {
         role: String,
-        /// What was asked.
+        /// The requested size.
         found_bytes: u64,
-        /// What the target is.
+        /// The target's path.
         target: String,
-        /// What it takes.
+        /// The alignment that the target requires.
         align_bytes: u64,
-        /// Whether buffered I/O would lift the restriction.
+        /// Whether buffered I/O would remove the restriction.
         direct: bool,
     },
-    /// An offset the target cannot take.
+    /// The target does not support an offset.
     #[error("offset {found_bytes} B: it must be a multiple of {align_bytes} B here")]
     Offset {
-        /// What was asked.
         found_bytes: u64,
-        /// What the target takes.
+        /// The required alignment.
         align_bytes: u64,
     },
-    /// A depth that a synchronous engine cannot keep.
+    /// A synchronous engine cannot keep the depth.
     #[error(
         "iodepth {found}: the {engine} engine keeps exactly one request in flight; \
          use --iodepth 1 with more --numjobs, or --ioengine io_uring"
     )]
-    Depth {
-        engine: &'static str,
-        /// What was asked.
-        found: u32,
-    },
-    /// No room for even one block.
+    Depth { engine: &'static str, found: u32 },
+    /// The region is too small for one block.
     #[error(
         "the region of role `{role}` is {region_bytes} B and its {threads} thread(s) need \
          {needed_bytes} B each at least; give a larger --size or a smaller --bs"
     )]
     Region {
         role: String,
-        /// What there is.
+        /// Available bytes.
         region_bytes: u64,
-        /// How many share it.
+        /// Threads that share it.
         threads: u32,
-        /// What one thread needs.
+        /// Bytes that one thread needs.
         needed_bytes: u64,
     },
-    /// A count that must not be zero or is too large.
+    /// A count is zero or too large.
     #[error("{what} {found}: expected {expected}")]
     Range {
         /// Option or field.
         what: &'static str,
-        /// What was asked.
         found: u64,
         expected: &'static str,
     },
-    /// Words that contradict each other, or have no effect together.
+    /// Settings contradict each other, or have no effect together.
     #[error("role `{role}`: {what}")]
     Conflict {
         role: String,
-        /// What contradicts what, and how to fix it.
+        /// The contradiction, and how to fix it.
         what: String,
     },
-    /// A goal that cannot be pursued: a latency target, a precision, a steady rate.
+    /// A goal cannot be pursued: a latency target, a precision, a steady rate.
     #[error("{goal}: {what}")]
     Goal {
-        /// The goal, as messages name it.
+        /// The goal as named in messages.
         goal: String,
-        /// What contradicts it, and how to fix it.
+        /// The contradiction, and how to fix it.
         what: String,
     },
-    /// Not enough memory for one buffer per job.
+    /// Memory does not suffice for one buffer per job.
     #[error(
         "{jobs} job(s) need at least {needed_bytes} B of I/O buffers, and {limit_bytes} B \
          (a quarter of the available memory) may be used; use fewer jobs or smaller blocks"
     )]
     Memory {
-        /// Jobs planned.
         jobs: usize,
-        /// One slot for each.
+        /// One buffer per job, bytes.
         needed_bytes: u64,
-        /// What may be used.
+        /// Permitted memory.
         limit_bytes: u64,
     },
 }
 
 impl Refusal {
-    /// What is wrong with a role, and how to fix it.
+    /// A conflict of a role, from what is wrong and how to fix it.
     pub(super) fn conflict(role: &str, what: impl Into<String>) -> Refusal {
         Refusal::Conflict { role: role.into(), what: what.into() }
     }
 }
 
-/// Most requests in flight that one job may ask for.
+/// Largest depth of one job.
 pub const MAX_IODEPTH: u32 = 4096;
 /// Most threads of one run.
 pub const MAX_THREADS: u64 = 4096;
 /// Width of a counter interval.
 const INTERVAL_NS: u64 = 10_000_000;
-/// Counter intervals per histogram interval. An interval of a percentile takes 20 of them: two
+/// Counter intervals per histogram interval. A percentile's interval consists of 20 of these: two
 /// seconds.
 const INTERVALS_PER_HISTOGRAM: u32 = 10;
 
 /// Makes the plan of one run.
 ///
 /// # Errors
-/// A [`Refusal`] that says what was found, what was expected, and how to fix it.
+/// A [`Refusal`] that states what was found, what was expected, and how to fix it.
 pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> {
     let mut notes = Vec::new();
     let threads = deal_threads(&workload.roles, setting.cpus);
@@ -189,7 +182,7 @@ pub fn resolve(workload: &Workload, setting: &Setting) -> Result<Plan, Refusal> 
 }
 
 /// Threads per role. Shares are cumulative ceilings of `cpus`, so that they add up to it; every
-/// role keeps at least one thread, on one CPU too.
+/// role gets at least one thread, even with one CPU.
 fn deal_threads(roles: &[Role], cpus: u32) -> Vec<u32> {
     let fixed: u32 = roles
         .iter()
@@ -215,7 +208,7 @@ fn deal_threads(roles: &[Role], cpus: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Lowers the depth of the jobs, halving the greediest, until their buffers fit.
+/// Halves the depth of the jobs with the largest buffers until all buffers fit.
 fn fit_buffers(jobs: &mut [Job], limit_bytes: u64, notes: &mut Vec<String>) -> Result<(), Refusal> {
     let needed: u64 = jobs.iter().map(|job| job.block_bytes.next_multiple_of(4096)).sum();
     if needed > limit_bytes {
@@ -526,7 +519,7 @@ mod tests {
             let distinct = if region == Region::Shared { 1 } else { 4 };
             assert_eq!(orders.collect::<BTreeSet<u64>>().len(), distinct, "{region:?}");
         }
-        // A synchronous engine that stands in: the lanes of a thread.
+        // A synchronous engine as a fallback: each request in flight has its own thread.
         let mut setting = setting(1);
         setting.engine.kind = EngineKind::Psync;
         setting.engine.chosen_because = "io_uring is forbidden here".into();

@@ -1,4 +1,4 @@
-//! From one role to its jobs: regions dealt, orders and seeds drawn, everything checked against the
+//! Expands one role into jobs: assigns regions, draws orders and seeds, and checks all against the
 //! target.
 
 use super::chance::Chance;
@@ -7,9 +7,9 @@ use super::resolve::{MAX_IODEPTH, MAX_THREADS, Refusal, Setting, in_range};
 use super::{Engine, EngineKind, Job, Order};
 use crate::spec::{Access, Draw, Region, Role, Sizes, Start, Workload};
 
-/// Largest operation, bytes: half the reach of one system call.
+/// Largest operation, bytes: half the limit of one system call.
 const MAX_BLOCK_BYTES: u64 = 1 << 30;
-/// Requests handed over at once: beyond 32 nothing is gained, and latency doubles.
+/// Default batch: beyond 32, throughput does not improve and latency doubles.
 const BATCH: u32 = 32;
 
 /// The jobs of one role.
@@ -33,7 +33,7 @@ pub(super) fn jobs_of(
     let (iodepth, lanes) = depth_and_lanes(requested, engine)?;
     let in_all = u64::from(threads) * u64::from(lanes);
     in_range("threads (one per request in flight)", in_all, 1, MAX_THREADS, "1 to 4096")?;
-    // Each would write all flash.
+    // Each job would write all flash.
     let share_region = lanes > 1 || threads > 1 && role.region != Region::Partitioned;
     if matches!(role.access, Access::SinglePass(_)) && share_region {
         let what = format!("a single pass by {in_all} jobs of one region; give one job, or parts");
@@ -102,8 +102,8 @@ pub(super) fn jobs_of(
             _ => Turns { seed: own_seed, first: 0, of: lanes },
         };
         for lane in 0..lanes {
-            // Lanes that take turns on one permutation agree on its seed; on nothing else, or they
-            // would all write the same bytes in the same rhythm.
+            // Lanes that share a permutation have the same order seed but different job seeds;
+            // otherwise they would all write the same bytes in the same rhythm.
             jobs.push(Job {
                 order: order_of(role, start_block, &turns, lane, lanes),
                 region_start,
@@ -116,7 +116,7 @@ pub(super) fn jobs_of(
     Ok(jobs)
 }
 
-/// The targets that a role uses in turn: those it names, or all.
+/// The targets of a role: those it names, or all.
 fn targets_of(role: &Role, setting: &Setting) -> Result<Vec<u16>, Refusal> {
     let count = setting.targets.len();
     match role.targets.iter().find(|target| usize::from(**target) >= count) {
@@ -129,8 +129,8 @@ fn targets_of(role: &Role, setting: &Setting) -> Result<Vec<u16>, Refusal> {
     }
 }
 
-/// The sizes of a role. Where they differ, its block size is no longer the size of a buffer, for
-/// which it stands in a job: it is written out.
+/// The sizes of a role. If they differ, the job's block size is the buffer size, so the role's own
+/// block size becomes an explicit [`Draw::Fixed`].
 fn sizes_in(role: &Role, workload: &Workload) -> Sizes {
     if role.sizes == Sizes::default() {
         return Sizes::default();
@@ -143,7 +143,7 @@ fn sizes_in(role: &Role, workload: &Workload) -> Sizes {
     Sizes { read: written_out(read), write: written_out(write), trim: written_out(trim) }
 }
 
-/// Who takes turns on one order of blocks.
+/// Threads that take turns on one order of blocks.
 struct Turns {
     seed: u64,
     first: u32,
@@ -180,8 +180,8 @@ fn order_of(role: &Role, start_block: u64, turns: &Turns, lane: u32, lanes: u32)
     }
 }
 
-/// Depth of a job's queue, and how many jobs it takes to keep the depth asked: a synchronous engine
-/// that stands in for io_uring needs one thread per request in flight.
+/// Depth of a job's queue, and the number of jobs that keep the requested depth: a synchronous
+/// fallback for io_uring needs one thread per request in flight.
 fn depth_and_lanes(requested: u32, engine: &Engine) -> Result<(u32, u32), Refusal> {
     match engine.kind.is_synchronous() {
         false => Ok((requested, 1)),
@@ -192,22 +192,22 @@ fn depth_and_lanes(requested: u32, engine: &Engine) -> Result<(u32, u32), Refusa
     }
 }
 
-/// Where operations of a role may begin and how large they are, before threads are distinguished.
+/// Permitted offsets and sizes of a role's operations, before its threads are distinguished.
 struct Grid {
     /// Largest operation, bytes.
     largest: u64,
     /// Offsets are multiples of this, bytes.
     unit: u64,
-    /// First byte of the role's region.
+    /// Start of the role's region, bytes.
     start: u64,
-    /// Length of one thread's part as asked, or up to the end, bytes.
+    /// Length of one thread's part: the requested size, or the rest of the target, bytes.
     bytes: u64,
-    /// End of the smallest of the role's targets.
+    /// End of the role's smallest target.
     end: u64,
 }
 
 impl Grid {
-    /// First byte and length of one thread's region.
+    /// Start and length of one thread's region.
     fn region(&self, role: &Role, thread: u32, threads: u32) -> Result<(u64, u64), Refusal> {
         let thread = u64::from(thread);
         let (start, bytes) = match role.region {
@@ -236,7 +236,7 @@ impl Grid {
     }
 }
 
-/// Checks sizes, offsets and strides against the target, and finds the grid of the offsets.
+/// Checks sizes, offsets and strides against the target, and returns the grid of the offsets.
 fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Result<Grid, Refusal> {
     let block_bytes = role.block_size.unwrap_or(workload.block_size);
     let (smallest, largest) = extremes(role, job, block_bytes)?;
@@ -260,7 +260,7 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
                 found_bytes,
                 target: target.path.clone(),
                 align_bytes,
-                // Only a kernel has another way than the direct one.
+                // Only kernel files have an alternative to direct I/O.
                 direct: target.direct && setting.engine.kind.opens_files(),
             });
         }
@@ -289,13 +289,13 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
     Ok(Grid { largest, unit, start, bytes, end })
 }
 
-/// An offset that no number holds.
+/// A refusal of an offset beyond 64 bits.
 fn beyond(role: &Role) -> Refusal {
     let what = "its region starts beyond the end of all targets; give smaller offsets";
     Refusal::conflict(&role.name, what)
 }
 
-/// Steps of the ranges of sizes, which decide about alignment as the sizes do.
+/// Steps of size ranges, which must be aligned like the sizes.
 fn steps_of(job: &Job) -> impl Iterator<Item = u64> {
     draws(job).filter_map(|draw| match draw {
         Draw::Range { low, high, step } if low < high => Some(*step),
@@ -316,14 +316,14 @@ fn extremes(role: &Role, job: &Job, block_bytes: u64) -> Result<(u64, u64), Refu
     Ok((smallest, largest))
 }
 
-/// The draws of the ways that the job goes.
+/// The draws of the directions that the job uses.
 fn draws(job: &Job) -> impl Iterator<Item = &Draw> {
     let Sizes { read, write, trim } = &job.sizes;
     let used = [(read, job.reads()), (write, job.writes_data()), (trim, job.trims)];
     used.into_iter().filter(|(_, used)| *used).map(|(draw, _)| draw)
 }
 
-/// Sizes that decide about alignment and buffers: every one of a split, the ends of a range.
+/// Sizes that must be aligned and fit the buffers: all of a split, the bounds of a range.
 fn sizes_of(job: &Job, block_bytes: u64) -> impl Iterator<Item = u64> {
     let sizes: Vec<u64> = draws(job)
         .flat_map(|draw| match draw {
@@ -336,7 +336,7 @@ fn sizes_of(job: &Job, block_bytes: u64) -> impl Iterator<Item = u64> {
     sizes.into_iter()
 }
 
-/// What is wrong with a draw, and how to fix it.
+/// A fault in a draw, and how to fix it.
 fn fault(draw: &Draw) -> Option<String> {
     match draw {
         Draw::Block | Draw::Fixed(_) => None,

@@ -1,8 +1,8 @@
-//! The operations of one job, in order: fixed by its plan and seed, endless unless the plan counts
-//! them.
+//! The operations of one job in order, determined by its plan and seed; endless unless the plan
+//! limits their number.
 //!
-//! A job goes round its targets, one operation each; on each it takes a walk of its own, so that
-//! one pass covers every target. All walks have the same number of positions.
+//! A job takes turns over its targets, one operation each by default. It has a separate walk on
+//! each, so that one pass covers every target. All walks have the same number of positions.
 
 mod law;
 mod random_map;
@@ -20,11 +20,9 @@ use walk::Walk;
 /// One operation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Op {
-    /// Which way.
     pub way: IoKind,
-    /// Which of the plan's targets, counted from 0.
+    /// Index of the plan's target, from 0.
     pub target: u16,
-    /// First byte.
     pub offset: u64,
     /// Length, bytes.
     pub bytes: u32,
@@ -36,45 +34,44 @@ pub struct OpStream {
     region_start: u64,
     lengths: Lengths,
     mix: Mix,
-    /// What is not read is this.
+    /// Kind of the operations that are not reads.
     other: IoKind,
-    /// The target whose turn it is.
+    /// The current target.
     now: OnTarget,
-    /// The other targets, the next one at `turn`.
+    /// The other targets; the next one is at `turn`.
     others: Box<[OnTarget]>,
     turn: usize,
     service: Service,
-    /// Operations left before the next target has its turn, or bytes where targets follow one
-    /// another.
+    /// Operations until the next target's turn, or bytes with [`Service::Sequential`].
     stays: u64,
-    /// Bytes of a target that are covered before the next one follows.
+    /// Bytes of a target to cover before the next one.
     whole: u64,
-    /// What is left until the end: operations, or bytes.
+    /// Operations or bytes until the end.
     remaining: u64,
     counts_bytes: bool,
-    /// What an operation takes from that where all have one size.
+    /// Amount that an operation subtracts from `remaining` if all have one size.
     cost: u64,
     chance: Chance,
-    /// The block that was trimmed and is to be written.
+    /// A trimmed block that is to be written next.
     trimmed: Option<Op>,
-    /// Operations that are repeated one by one; empty where they are drawn.
+    /// Operations to repeat one by one; empty if they are drawn.
     listed: Box<[Op]>,
 }
 
-/// Which operations are reads.
+/// How the kind of an operation is chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mix {
-    /// All go one way.
+    /// All operations are of one kind.
     One(IoKind),
-    /// A 32-bit draw below this is a read.
+    /// An operation is a read if a 32-bit draw is below this.
     ReadBelow(u32),
-    /// The same, and reads and writes walk on their own.
+    /// As `ReadBelow`, with separate walks for reads and writes.
     ReadBelowApart(u32),
-    /// The writes of this share of reads, percent, and each of them is a read.
+    /// The writes of a mix with this share of reads, percent; each becomes a read.
     Reread(u8),
-    /// Each block is trimmed and then written.
+    /// Each block is trimmed, then written.
     TrimWrite,
-    /// As in the list.
+    /// The kinds are listed.
     Listed,
 }
 
@@ -83,14 +80,14 @@ enum Mix {
 struct OnTarget {
     target: u16,
     walk: Walk,
-    /// In a sequential mix the walk of the other direction than `goes`, which goes on where it was:
-    /// each direction has a position of its own, as in fio.
+    /// In a sequential mix, the walk of the other direction than `goes`. Each direction keeps its
+    /// own position, as in fio.
     apart: Option<Box<Walk>>,
     goes: IoKind,
 }
 
 impl OnTarget {
-    /// Turns to the walk of this direction.
+    /// Switches to the walk of this direction.
     #[inline(never)]
     fn turn(&mut self, way: IoKind) {
         if let Some(apart) = self.apart.as_deref_mut().filter(|_| self.goes != way) {
@@ -101,7 +98,7 @@ impl OnTarget {
 }
 
 impl OpStream {
-    /// The stream of a job, ended by `stop` if that counts operations or bytes.
+    /// The stream of a job; `stop` ends it if it counts operations or bytes.
     pub fn new(job: &Job, stop: Stop) -> OpStream {
         let lengths = Lengths::new(job);
         let least = (lengths.one == 0).then_some(lengths.least);
@@ -190,7 +187,7 @@ impl OpStream {
         Some(op)
     }
 
-    /// The next operation, which goes this way; `None` once the stream has ended.
+    /// The next operation, forced to this kind; `None` once the stream has ended.
     pub fn next_op_of(&mut self, way: IoKind) -> Option<Op> {
         let mix = std::mem::replace(&mut self.mix, Mix::One(way));
         self.now.turn(way);
@@ -199,7 +196,7 @@ impl OpStream {
         op
     }
 
-    /// The next write of an equal job, as a read.
+    /// The next write of the equal job, as a read.
     #[cold]
     fn reread(&mut self, read_percent: u8) -> Option<Op> {
         self.mix = Mix::of(read_percent, IoKind::Write, self.now.apart.is_some());
@@ -221,7 +218,7 @@ impl OpStream {
         op
     }
 
-    /// The block that was trimmed is written, or the next one is trimmed.
+    /// Writes the block that was just trimmed, or else trims the next one.
     #[inline(never)]
     fn trim_write(&mut self) -> Option<Op> {
         let Some(op) = self.trimmed.take() else {
@@ -233,7 +230,7 @@ impl OpStream {
         Some(Op { way: IoKind::Write, ..op })
     }
 
-    /// Whose turn it is after an operation of this length.
+    /// Selects the next target after an operation of this length.
     #[inline]
     fn next_target(&mut self, bytes: u32) {
         match self.service {
@@ -265,7 +262,7 @@ impl OpStream {
         }
     }
 
-    /// The next operation where lengths differ: the walk may cut it short.
+    /// The next operation if lengths differ; the walk may shorten it.
     #[inline(never)]
     fn next_varied(&mut self, way: IoKind) -> Op {
         let OpStream { lengths, chance, now, .. } = self;
@@ -279,13 +276,13 @@ impl OpStream {
         op
     }
 
-    /// The next target in turn; this one goes where that one was, which is after all others.
+    /// Swaps in the next target in turn; the current one becomes the last in turn.
     fn turn_round(&mut self) {
         std::mem::swap(&mut self.now, &mut self.others[self.turn]);
         self.turn = (self.turn + 1) % self.others.len();
     }
 
-    /// From now on this share of the operations that move data is read, percent.
+    /// Changes the share of reads among the operations that transfer data, percent.
     pub fn set_read_percent(&mut self, percent: u8) {
         if matches!(self.mix, Mix::TrimWrite | Mix::Reread(_) | Mix::Listed) {
             return;
@@ -297,7 +294,7 @@ impl OpStream {
         }
     }
 
-    /// Whether `next_op` would give `None`.
+    /// Whether `next_op` would return `None`.
     #[inline(always)]
     pub fn has_ended(&self) -> bool {
         self.remaining == 0
@@ -321,7 +318,7 @@ fn of_list(listed: &Listed) -> Op {
     Op { way, target, offset, bytes }
 }
 
-/// How long a job stays with its first target.
+/// Initial number of operations (or bytes) on the first target.
 fn first_stay(job: &Job) -> u64 {
     match job.service {
         Service::EachInTurn => 1,
@@ -330,7 +327,7 @@ fn first_stay(job: &Job) -> u64 {
     }
 }
 
-/// Whether a job reads and writes in sequence, now or in one of its phases.
+/// Whether a job reads and writes sequentially, now or in one of its phases.
 fn is_sequential_mix(job: &Job) -> bool {
     let mixed = job.reads() && job.changes() || job.rereads && job.read_percent > 0;
     matches!(job.order, Order::Sequential { .. }) && mixed

@@ -1,4 +1,4 @@
-//! From a cell to the plan of one run of it.
+//! Makes the plan of one run of a cell.
 
 use super::design::Cell;
 use super::{EngineKind, Plan, Refusal, Setting, resolve};
@@ -8,13 +8,13 @@ use crate::spec::{
     catalogue,
 };
 
-/// Which cache may answer.
+/// The cache state of a run.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Cache {
-    /// As the target is open: none, where it takes direct I/O.
+    /// As the target is open: no page cache if it uses direct I/O.
     #[default]
     AsOpen,
-    /// None: direct I/O.
+    /// No page cache: direct I/O.
     Direct,
     /// The page cache, emptied before the run.
     Cold,
@@ -22,29 +22,28 @@ pub enum Cache {
     Warm,
 }
 
-/// What one run of a cell does.
+/// One run of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     pub plan: Plan,
-    /// Which cache may answer.
     pub cache: Cache,
 }
 
 /// Why a cell has no plan.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum TrialError {
-    /// The target does not take it.
+    /// The target does not support the settings.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// There is no such workload.
+    /// The workload does not exist.
     #[error(transparent)]
     Workload(#[from] FileError),
-    /// A word that stands for nothing, or parameters that contradict each other.
+    /// A value is unknown, or parameters contradict each other.
     #[error("{0}")]
     Word(String),
 }
 
-/// Everything that is being put together.
+/// A trial under construction.
 struct Draft {
     workload: Workload,
     setting: Setting,
@@ -52,16 +51,16 @@ struct Draft {
     gap: u64,
     misalign: u64,
     promise: Option<EachWrite>,
-    /// How operations with a rate arrive, if that was set.
+    /// Distribution of due times, if set.
     arrivals: Option<Arrivals>,
-    /// Names of the roles whose rate was set.
+    /// Names of the roles with a rate from a parameter.
     paced: Vec<String>,
 }
 
-/// The plan of one run of a cell: what the stage sets, then what its levels set.
+/// The plan of one run of a cell: the stage's parameters, then those of its levels.
 ///
 /// # Errors
-/// If a word stands for nothing, or the target does not take what was set.
+/// If a value is unknown, or the target does not support the settings.
 pub fn trial(
     stage: &Stage,
     shared: &[(Parameter, Value)],
@@ -80,7 +79,7 @@ pub fn trial(
         arrivals: None,
         paced: Vec::new(),
     };
-    // The directions are known before what depends on them.
+    // Directions are set first, because other parameters depend on them.
     let is_direction = |(parameter, _): &&&(Parameter, Value)| *parameter == Parameter::Rw;
     for (parameter, value) in all.iter().filter(is_direction) {
         draft.set(*parameter, value)?;
@@ -100,7 +99,7 @@ pub fn trial(
     Ok(Trial { plan, cache: draft.cache })
 }
 
-/// What the directions of the roles leave without effect is refused: its label would be wrong.
+/// Refuses a parameter that has no effect with these directions: its label would be wrong.
 fn effective(parameter: Parameter, roles: &[Role]) -> Result<(), TrialError> {
     let (has_effect, why): (fn(&Role) -> bool, _) = match parameter {
         Parameter::ReadPercent => (|role| role.rw.is_mixed(), "nothing mixes reads and writes"),
@@ -122,7 +121,7 @@ fn only_writes(role: &Role) -> bool {
     role.rw.read_percent(50) == 0
 }
 
-/// The workload that everything else changes: one that is named, or one role.
+/// The workload that the parameters modify: a named one, or a single role.
 fn base(all: &[&(Parameter, Value)]) -> Result<Workload, TrialError> {
     let named = all.iter().rev().find_map(|(parameter, value)| match (parameter, value) {
         (Parameter::Workload, Value::Word(name)) => Some(name),
@@ -155,7 +154,7 @@ impl Draft {
         self.workload.roles.iter_mut().for_each(change);
     }
 
-    /// No batch is larger than the depth that it comes from: a sweep over depths has one batch.
+    /// Limits the batch to the depth, so that a sweep over depths can have a single batch.
     fn cap_batches(&mut self) {
         let usual = self.setting.iodepth;
         self.each(|role| {
@@ -208,7 +207,7 @@ impl Draft {
             Parameter::Runtime => {
                 self.setting.stop = super::Stop::AfterNs(whole.max(1));
             }
-            // These take words, and were read as such.
+            // These parameters have words as values.
             Parameter::Workload
             | Parameter::Rw
             | Parameter::Access
@@ -283,22 +282,22 @@ impl Draft {
         Ok(())
     }
 
-    /// Turns the chosen roles into an open loop of so many operations per second in all; 0 leaves
-    /// them out.
+    /// Makes the chosen roles open loops with this total rate, in operations per second; 0 removes
+    /// the roles.
     fn pace(&mut self, per_second: f64, chosen: impl Fn(&Role) -> bool) {
         if per_second <= 0.0 {
             self.workload.roles.retain(|role| !chosen(role));
             return;
         }
         for role in self.workload.roles.iter_mut().filter(|role| chosen(role)) {
-            // The number of threads and how they arrive are settled at the end.
+            // `finish` divides the rate among the threads and sets the arrivals.
             let rate = Rate::Ops(per_second);
             role.set_pace(Pace::Rate { rate, arrivals: Arrivals::Constant });
             self.paced.push(role.name.clone());
         }
     }
 
-    /// What needs all else to be known.
+    /// Applies the settings that depend on all others.
     fn finish(&mut self) -> Result<(), TrialError> {
         if self.workload.roles.is_empty() {
             return Err(TrialError::Word("nothing is offered: every rate is 0".into()));
@@ -371,7 +370,7 @@ fn access(word: &str) -> Option<Access> {
     }
 }
 
-/// `any` is no CPU in particular.
+/// Parses a CPU list; `any` means no restriction.
 fn cpu_list(word: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in word.split(',').filter(|part| *part != "any") {

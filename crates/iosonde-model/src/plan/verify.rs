@@ -1,10 +1,10 @@
-//! A run of the verifier: what is written, what is read back, and in which order.
+//! A run of the verifier: its writes, its reads, and their order.
 //!
-//! Every job has a part of the region for itself, so that no two ever write the same block; or all
-//! write the same region, and meet at barriers ([`VerifyPlan::epoch_ops`]). The operations of a job
-//! follow from the seed alone ([`VerifyStream`]): never from how long one took. An
-//! operation on a block that has one in flight waits for it. So what a block must hold after so
-//! many operations can be worked out at any time, on any machine.
+//! Every job has its own part of the region, so that no two jobs write the same block; or all write
+//! the same region and synchronise at barriers ([`VerifyPlan::epoch_ops`]). The operations of a job
+//! depend only on the seed ([`VerifyStream`]), never on timing. An operation on a block with
+//! another in flight waits for it. So the expected content of a block after any number of
+//! operations can be computed on any machine.
 
 pub mod describe;
 mod setting;
@@ -20,7 +20,7 @@ pub use describe::describe_verify;
 pub use setting::VerifySetting;
 pub use stream::{STREAM_VERSION, VerifyOp, VerifyStream};
 
-/// One run of the verifier. No two are equal, whatever their seeds: old data must not pass for new.
+/// Unique number of a run of the verifier, independent of the seed: old data must not pass for new.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct RunId(pub u128);
 
@@ -49,32 +49,32 @@ impl<'de> Deserialize<'de> for RunId {
 }
 
 words! {
-    /// What a run of the verifier is for.
+    /// The purpose of a run of the verifier.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "lowercase")]
     pub enum VerifyMode {
         /// Write everything once, flush, read it back.
         Flush => "flush",
-        /// A ring of jobs, each reading what the one before it wrote.
+        /// A ring of jobs; each reads what the previous one wrote.
         Pipeline => "pipeline",
         /// Overwrite, read, trim and flush at random, then read everything back.
         Soak => "soak",
-        /// Overwrite and trim at random, and leave the reading to a later check.
+        /// Overwrite and trim at random; a later check reads everything back.
         Write => "write",
-        /// Read back what an earlier run wrote.
+        /// Read back the data of an earlier run.
         Check => "check",
-        /// Write, and tell a witness around every flush, until the power goes.
+        /// Write and report every flush to a witness, until power is cut.
         PowerCut => "powercut",
     }
 }
 
 impl VerifyMode {
-    /// Whether jobs may write the same region at once.
+    /// Whether jobs may write the same region concurrently.
     pub fn can_overlap(self) -> bool {
         matches!(self, VerifyMode::Soak | VerifyMode::Write | VerifyMode::Check)
     }
 
-    /// Whether the run ends with reading everything back.
+    /// Whether the run ends by reading everything back.
     pub fn sweeps(self) -> bool {
         matches!(
             self,
@@ -86,15 +86,14 @@ impl VerifyMode {
 /// Everything that one run of the verifier will do.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct VerifyPlan {
-    /// Targets, engine, seed, and the jobs with their depth and their part of the region.
+    /// Targets, engine, seed, and the jobs with their depths and regions.
     pub plan: Plan,
-    /// What it is for.
     pub mode: VerifyMode,
     /// The run whose blocks are written or checked.
     pub run: RunId,
     /// Length of a block, bytes; a power of two.
     pub block_bytes: u32,
-    /// Length of a sector, bytes: what the target writes whole.
+    /// Length of a sector, bytes: the atomic write unit of the target.
     pub sector_bytes: u32,
     /// Fewest blocks of an operation.
     pub min_blocks: u32,
@@ -104,49 +103,49 @@ pub struct VerifyPlan {
     pub read_percent: u8,
     /// Share of trims, percent of the operations.
     pub trim_percent: u8,
-    /// A flush after every so many operations of a job; 0 for one at the end.
+    /// Operations of a job per flush; 0 for a single flush at the end.
     pub flush_every: u64,
-    /// Passes over the whole part from its first block to the last, with a flush between them; 0
-    /// for random places without end.
+    /// Sequential passes over a job's whole part, with a flush between them; 0 for endless random
+    /// offsets.
     pub passes: u32,
-    /// Operations per job, at most: reading everything back not counted.
+    /// Most operations of each job, without the final read-back.
     pub ops: Vec<u64>,
-    /// Time for those, ns, at most.
+    /// Longest time for these operations, ns.
     pub length_ns: u64,
-    /// Bytes written by all jobs, at most.
+    /// Most bytes written by all jobs.
     pub written_bytes: u64,
-    /// Pause between the last flush and reading back, ns.
+    /// Pause between the last flush and the read-back, ns.
     pub delay_ns: u64,
-    /// Whether a trimmed block reads as zeros here.
+    /// Whether trimmed blocks read as zeros on this target.
     pub trims_make_zeros: bool,
-    /// Whether the target is made for this run, so that it reads as zeros where nothing was
-    /// written; plans of older versions do not say so.
+    /// Whether the target was created for this run, so that unwritten blocks read as zeros; absent
+    /// in plans of older versions.
     #[serde(default)]
     pub begins_as_zeros: bool,
-    /// Where all jobs write the same region: operations of each job from one barrier of all jobs
-    /// to the next. 0 where each job has a part of the region for itself.
+    /// Operations of each job between two barriers of all jobs, if all write the same region; 0 if
+    /// each job has its own part.
     #[serde(default)]
     pub epoch_ops: u64,
 }
 
-/// Largest block: its length has to fit a request.
+/// Largest block, bytes: its length must fit a request.
 pub const MAX_BLOCK_BYTES: u64 = 1 << 20;
 /// Largest operation, bytes.
 pub const MAX_OP_BYTES: u64 = 64 << 20;
-/// Most jobs: a block's header has 16 bits for its writer.
+/// Most jobs: a block's header has 16 bits for the writer.
 const MAX_JOBS: u64 = 1024;
-/// Most operations from one flush to the next.
+/// Most operations between two flushes.
 const MAX_FLUSH_EVERY: u64 = 1 << 40;
-/// Memory that the ledger takes per block, bytes, rounded up.
+/// Memory of the ledger per block, bytes, rounded up.
 const LEDGER_BYTES_PER_BLOCK: u64 = 13;
-/// Memory for an outcome of a block that several jobs write, bytes.
+/// Memory of the outcome of a block that several jobs write, bytes.
 const OUTCOME_BYTES: u64 = 4;
 
 impl VerifyPlan {
     /// Makes the plan of one run.
     ///
     /// # Errors
-    /// A [`Refusal`] that says what was found, what was expected, and how to fix it.
+    /// A [`Refusal`] that states what was found, what was expected, and how to fix it.
     pub fn resolve(setting: &VerifySetting) -> Result<VerifyPlan, Refusal> {
         setting.check_ranges()?;
         let setting_region = setting.target.bytes.saturating_sub(setting.offset_bytes);
@@ -202,10 +201,10 @@ impl VerifyPlan {
         Ok(plan)
     }
 
-    /// Whether buffers and ledger together take no more than this.
+    /// Checks that buffers and ledgers together fit into this memory.
     ///
     /// # Errors
-    /// [`Refusal::Memory`] if they do.
+    /// [`Refusal::Memory`] if they do not.
     pub fn fits_into(&self, limit_bytes: u64) -> Result<(), Refusal> {
         let jobs = self.plan.jobs.len();
         let needed_bytes = self.plan.buffer_bytes().saturating_add(self.ledger_bytes());
@@ -215,10 +214,11 @@ impl VerifyPlan {
         }
     }
 
-    /// Memory that the ledgers take, bytes, rounded up.
+    /// Memory of the ledgers, bytes, rounded up.
     fn ledger_bytes(&self) -> u64 {
         let each = self.blocks().saturating_mul(LEDGER_BYTES_PER_BLOCK);
-        // Each job knows of its own operations on all blocks, and all of the last write of each.
+        // Each job has a ledger of all blocks. All jobs share a table of the last write by block
+        // and job.
         let of_all = self.blocks().saturating_mul(LEDGER_BYTES_PER_BLOCK + OUTCOME_BYTES);
         if self.overlaps() { of_all.saturating_mul(self.plan.jobs.len() as u64) } else { each }
     }
@@ -228,7 +228,7 @@ impl VerifyPlan {
         self.epoch_ops > 0
     }
 
-    /// Why this plan, which came from a file, is none that [`VerifyPlan::resolve`] could have made.
+    /// Why [`VerifyPlan::resolve`] could not have made this plan, which was read from a file.
     pub fn contradiction(&self) -> Option<&'static str> {
         let block = u64::from(self.block_bytes);
         let op_bytes = block * u64::from(self.max_blocks);
@@ -273,7 +273,7 @@ impl VerifyPlan {
         }
     }
 
-    /// First byte of a block of a job.
+    /// Offset of a block of a job.
     #[inline]
     pub fn offset_of(&self, job: usize, block: u64) -> u64 {
         self.plan.jobs[job].region_start + block * u64::from(self.block_bytes)
@@ -292,8 +292,7 @@ impl VerifyPlan {
         (0..self.plan.jobs.len()).map(|job| self.blocks_of(job)).sum()
     }
 
-    /// Bytes at the end of the target, or of the part of it that was requested, that are no whole
-    /// block.
+    /// Bytes after the last whole block of the target or of its requested part.
     pub fn tail_bytes(&self) -> u64 {
         let start = self.plan.jobs.first().map_or(0, |job| job.region_start);
         let end = start + self.blocks() * u64::from(self.block_bytes);
