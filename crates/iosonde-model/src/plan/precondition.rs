@@ -8,7 +8,7 @@ use crate::spec::{Access, Role, Rw, Workload};
 
 /// Unit of an active range, bytes; a multiple of every usual block size.
 const UNIT_BYTES: u64 = 1 << 20;
-/// Number of runs that test whether writes have a constant rate: one window of rounds.
+/// Number of probes of a constant write rate: the rounds of a window.
 const PROBES: u64 = 5;
 /// Length of a probe.
 const PROBE_NS: u64 = 1_000_000_000;

@@ -217,8 +217,7 @@ impl VerifyPlan {
     /// Memory of the ledgers, bytes, rounded up.
     fn ledger_bytes(&self) -> u64 {
         let each = self.blocks().saturating_mul(LEDGER_BYTES_PER_BLOCK);
-        // Each job has a ledger of all blocks. All jobs share a table of the last write by block
-        // and job.
+        // Each job has a ledger of all blocks, and a column in a table of last writes.
         let of_all = self.blocks().saturating_mul(LEDGER_BYTES_PER_BLOCK + OUTCOME_BYTES);
         if self.overlaps() { of_all.saturating_mul(self.plan.jobs.len() as u64) } else { each }
     }

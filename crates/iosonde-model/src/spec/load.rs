@@ -226,13 +226,13 @@ pub struct Data {
     /// Whether all jobs share this set.
     #[serde(alias = "set-shared", skip_serializing_if = "std::ops::Not::not")]
     pub set_shared: bool,
-    /// Only zeros.
+    /// Whether all bytes are zero.
     pub zeros: bool,
-    /// The same bytes in every write, generated once before the start.
+    /// Whether every write has the same bytes, generated once before the start.
     pub constant: bool,
     /// A repeated pattern instead of all of the above; empty means none.
     pub pattern: Vec<u8>,
-    /// The offset determines the content, so that reads are verified against what must have been
+    /// Whether the offset determines the content, so that reads are verified against what must have been
     /// written.
     pub checked: bool,
 }

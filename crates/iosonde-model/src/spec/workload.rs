@@ -289,7 +289,7 @@ pub enum Threads {
     PerCpu,
     /// Exactly this many.
     Count(u32),
-    /// The remainder of one thread per CPU after all other roles; at least one.
+    /// One thread per CPU, less those of roles with a fixed count; at least one.
     Rest,
     /// This percentage of one thread per CPU; at least one.
     Percent(u8),

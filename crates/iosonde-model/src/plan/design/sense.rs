@@ -1,18 +1,18 @@
-//! Whether what a stage says of itself makes sense, before anything is measured.
+//! Consistency checks of a stage, before anything is measured.
 
 use super::{DesignError, of_axis, of_stage};
 use crate::spec::LatencyTarget;
 use crate::spec::experiment::{Design, Order, PassOrder, Precondition, Prefill, Stage};
 use crate::units::duration;
 
-/// Longest name of a stage, which becomes part of names of files.
+/// Longest name of a stage, which becomes part of file names.
 const LONGEST_NAME: usize = 60;
 /// Longest run, seconds.
 const LONGEST_SECONDS: f64 = 604_800.0;
 /// Most runs of a cell.
 const MOST_REPEATS: f64 = 1_000.0;
 
-/// Whether what a stage says of itself makes sense, and all of it has an effect.
+/// Checks that the settings of a stage are consistent and all have an effect.
 pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let name = &stage.name;
@@ -67,7 +67,7 @@ pub(super) fn makes_sense(stage: &Stage) -> Result<(), DesignError> {
     Ok(())
 }
 
-/// Whether a search makes sense, and nothing beside it is without effect.
+/// Checks that a search is consistent and leaves no other setting without effect.
 fn search_makes_sense(stage: &Stage) -> Result<(), DesignError> {
     let Some(search) = &stage.search else { return Ok(()) };
     let refuse = |wrong: bool, what: &str| refuse(stage, wrong, what);
@@ -96,7 +96,7 @@ fn search_makes_sense(stage: &Stage) -> Result<(), DesignError> {
     )
 }
 
-/// Whether a single pass knows the spare flash, and is one.
+/// Checks the percentage of spare flash and the number of passes of a single pass.
 fn single_pass_makes_sense(stage: &Stage, precondition: &Precondition) -> Result<(), DesignError> {
     let is_single = precondition.order == PassOrder::SinglePass;
     let what = match precondition.over_provisioning_percent {
@@ -122,7 +122,7 @@ fn single_pass_makes_sense(stage: &Stage, precondition: &Precondition) -> Result
     Err(of_stage(stage, what))
 }
 
-/// Whether preconditioning and rounds make sense, and nothing beside them is without effect.
+/// Checks that preconditioning and rounds are consistent and leave no other setting without effect.
 fn rounds_make_sense(stage: &Stage) -> Result<(), DesignError> {
     let refuse = |wrong: bool, what: &str| refuse(stage, wrong, what);
     between(stage, "active-range-percent", stage.active_range_percent, 1.0, 100.0)?;

@@ -4,10 +4,10 @@ use super::{Cell, DesignError, Level, of_stage};
 use crate::spec::experiment::parameter::plain;
 use crate::spec::experiment::{Parameter, Stage, Track};
 
-/// The cells that have all levels of a tracked figure, in their order.
+/// Indexes of the cells that have all levels of a tracked figure.
 ///
 /// # Errors
-/// If it names an axis or a level that the stage does not have.
+/// If an axis does not exist, or no cell has these levels.
 pub fn tracked(stage: &Stage, cells: &[Cell], track: &Track) -> Result<Vec<usize>, DesignError> {
     for axis in track.cell.keys() {
         if !stage.axes.iter().any(|known| same(&known.name, axis)) {
@@ -34,7 +34,7 @@ fn same(one: &str, other: &str) -> bool {
     one.replace('_', "-") == other.replace('_', "-")
 }
 
-/// Whether a level has this value of its parameter, or this name.
+/// Whether a level has this label, or this value of its parameter.
 fn is_at(level: &Level, value: &toml::Value) -> bool {
     if value.as_str() == Some(level.label.as_str()) {
         return true;

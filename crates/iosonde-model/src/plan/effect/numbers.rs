@@ -1,12 +1,12 @@
-//! Numbers of a role that contradict their range, or each other.
+//! Numbers of a role that are out of range or contradict each other.
 
 use crate::plan::{Job, Order};
 use crate::spec::{Arrivals, Bursts, Pace, Phase, Rate, Role, Sync};
 
-/// Syncs in a number of writes, fewer than these.
+/// Limit of `extra_syncs`, exclusive.
 const MOST_SYNCS: u64 = 1_000_000;
 
-/// The first of them: what was found, what is expected, how to fix it.
+/// The first fault: what was found, what is expected, and how to fix it.
 pub(super) fn fault(role: &Role, job: &Job) -> Option<String> {
     job.phases
         .iter()
@@ -90,10 +90,10 @@ fn rates(pace: &Pace) -> Option<String> {
     Some(format!("a rate of {rate}, expected one above 0; give another, or none for full speed"))
 }
 
-/// What a table of arrivals has.
+/// The entries of a table of arrivals.
 const TIMES: &str = "inter-arrival times";
 
-/// What is wrong with the shares of a table.
+/// A fault in the shares of a table.
 fn shares(table: &[(u64, f64)], of: &str) -> Option<String> {
     let is_wrong = |percent: &f64| percent.is_nan() || *percent < 0.0;
     if let Some((_, percent)) = table.iter().find(|(_, percent)| is_wrong(percent)) {
@@ -111,7 +111,7 @@ fn shares(table: &[(u64, f64)], of: &str) -> Option<String> {
     })
 }
 
-/// A table of times must have one that lasts.
+/// A table of times must contain a time above 0.
 fn no_time(table: &[(u64, f64)]) -> Option<String> {
     let lasts = table.iter().any(|(ns, percent)| *ns > 0 && *percent > 0.0);
     (!lasts).then(|| {
@@ -207,7 +207,7 @@ fn pause(job: &Job) -> Option<String> {
     }
 }
 
-/// Blocks of a sequence that the region has not.
+/// A fault if a sequence names a block beyond the region.
 fn sequence(order: &Order, job: &Job) -> Option<String> {
     let places = job.region_bytes.saturating_sub(job.block_bytes) / job.unit().max(1) + 1;
     match order {

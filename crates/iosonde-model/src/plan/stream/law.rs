@@ -1,44 +1,44 @@
-//! Laws of popularity and place: which of `n` positions is drawn next. Nothing here grows with the
-//! number of positions, neither memory nor set-up.
+//! Distributions of popularity and offset, which draw one of `n` positions. Neither memory nor
+//! set-up time depends on `n`.
 
 use std::f64::consts::TAU;
 
 use crate::plan::chance::{Chance, Permutation};
 use crate::spec::Zone;
 
-/// How a position below a count is drawn.
+/// Distribution of a position below a count.
 #[derive(Clone, Debug)]
 pub(super) enum Law {
-    /// Each as likely as any other.
+    /// All positions are equally likely.
     Uniform(u64),
-    /// Shares fall with a power of the rank; ranks are scattered over the region.
+    /// The share falls with a power of the rank; ranks are scattered over the region.
     Zipf(Zipf, Permutation),
-    /// Ranks from a power of a uniform draw, scattered over the region.
+    /// The rank is a power of a uniform draw; ranks are scattered over the region.
     Pareto { positions: u64, power: f64, scatter: Permutation },
-    /// Around the middle.
+    /// Normal distribution around the middle.
     Normal { positions: u64, deviation: f64 },
     /// Uniform within zones.
     Zoned(Box<[Stretch]>),
 }
 
-/// Positions of a zone, and where its share of the draws ends.
+/// Positions of a zone, and the upper bound of its share of the draws.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stretch {
-    /// A 32-bit draw below this, and not below that of the zone before, falls here.
+    /// The zone gets the 32-bit draws below this bound, down to that of the previous zone.
     below: u64,
     first: u64,
     count: u64,
 }
 
 impl Law {
-    /// A share `h` of the positions gets a share `1 - h` of the draws.
+    /// A Pareto law: a share `h` of the positions gets a share `1 - h` of the draws.
     pub(super) fn pareto(positions: u64, h: f64, seed: u64) -> Law {
         // The share of draws with a rank below x n is x^(1 / power); it is 1 - h at x = h.
         let power = h.ln() / (1.0 - h).ln();
         Law::Pareto { positions, power, scatter: Permutation::new(positions, seed) }
     }
 
-    /// The zones follow one another; each has at least one position.
+    /// Contiguous zones, each with at least one position.
     pub(super) fn zoned(positions: u64, zones: &[Zone]) -> Law {
         let (mut access, mut size, mut first) = (0.0, 0.0, 0);
         let stretches = zones.iter().map(|zone| {
@@ -81,7 +81,7 @@ impl Law {
     }
 }
 
-/// Around the middle, by Box and Muller's transformation; what falls outside is drawn anew.
+/// Normal distribution around the middle (Box-Muller); positions outside are redrawn.
 fn normal(positions: u64, deviation: f64, chance: &mut Chance) -> u64 {
     let n = positions as f64;
     loop {
@@ -95,22 +95,22 @@ fn normal(positions: u64, deviation: f64, chance: &mut Chance) -> u64 {
 
 /// Ranks from 1 to n with probabilities proportional to k^-theta, by rejection-inversion (W.
 /// Hörmann and G. Derflinger, "Rejection-inversion to generate variates from monotone discrete
-/// distributions", ACM TOMACS 6(3), 1996): a draw under the integral of x^-theta is inverted,
-/// rounded to the nearest rank, and rejected where the step lies above the curve.
+/// distributions", ACM TOMACS 6(3), 1996): a uniform draw of the integral of x^-theta is inverted,
+/// rounded to the nearest rank, and rejected if the step lies above the curve.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zipf {
     /// 1 - theta.
     tail: f64,
     n: f64,
-    /// The integral up to half below the first rank's step and half above the last rank.
+    /// Bounds of a draw of the integral: its value at 1.5 less 1 (the first step), and at n + 0.5.
     low: f64,
     high: f64,
-    /// A rank no further than this above its draw is never rejected.
+    /// A rank at most this far above its draw is never rejected.
     sure: f64,
 }
 
 impl Zipf {
-    /// The law over ranks `1..=n` with this skew, above 0.
+    /// The law over ranks `1..=n` with this skew, which must be above 0.
     pub(super) fn new(n: u64, theta: f64) -> Zipf {
         let tail = 1.0 - theta;
         let n = n as f64;
@@ -133,7 +133,7 @@ impl Zipf {
     }
 }
 
-/// The integral of t^(tail - 1) from 1 to x: (x^tail - 1) / tail, and ln x where tail is 0.
+/// The integral of t^(tail - 1) from 1 to x: (x^tail - 1) / tail, or ln x if tail is 0.
 fn integral(x: f64, tail: f64) -> f64 {
     let log = x.ln();
     if (tail * log).abs() < 1e-8 { log } else { (tail * log).exp_m1() / tail }
@@ -151,7 +151,7 @@ mod tests {
 
     const DRAWS: usize = 400_000;
 
-    /// How often each position of `0..n` is drawn, most often first.
+    /// Draws per position of `0..n`, in descending order.
     fn counts(law: &Law, n: usize) -> Vec<f64> {
         let mut chance = Chance::new(11);
         let mut counts = vec![0.0; n];
@@ -161,8 +161,8 @@ mod tests {
         counts
     }
 
-    /// Chi-squared of what was seen against shares, over its degrees of freedom: 1 on average, with
-    /// a standard deviation of sqrt(2 / degrees).
+    /// Chi-squared of counts against shares, divided by the degrees of freedom: its mean is 1, its
+    /// standard deviation sqrt(2 / degrees).
     fn chi_per_degree(seen: &[f64], shares: &[f64]) -> f64 {
         let sum: f64 = shares.iter().sum();
         let cells = seen.iter().zip(shares).map(|(seen, share)| {
@@ -195,7 +195,7 @@ mod tests {
             let zipf = Zipf::new(n, 1.1);
             assert!((0..10_000).all(|_| (1..=n).contains(&zipf.draw(&mut chance))));
         }
-        // The share of the first rank is 1 / zeta(2) = 6 / pi^2 where there is no end of ranks.
+        // Without a last rank, the share of the first is 1 / zeta(2) = 6 / pi^2.
         let zipf = Zipf::new(1 << 50, 2.0);
         let first = (0..DRAWS).filter(|_| zipf.draw(&mut chance) == 1).count() as f64;
         let share = first / DRAWS as f64;
@@ -212,7 +212,7 @@ mod tests {
             let share = popular / DRAWS as f64;
             assert!((share - (1.0 - h)).abs() < 0.005, "pareto:{h}: {share}");
         }
-        // And between: a share x of the positions gets x^(1 / power).
+        // In between, a share x of the positions gets x^(1 / power).
         let law = Law::pareto(1000, 0.2, 9);
         let Law::Pareto { scatter, .. } = &law else { panic!("{law:?}") };
         let seen = counts(&law, 1000);
@@ -235,7 +235,7 @@ mod tests {
         let mean = draws.iter().sum::<f64>() / DRAWS as f64;
         let squares: f64 = draws.iter().map(|draw| (draw - mean) * (draw - mean)).sum();
         let deviation = (squares / DRAWS as f64).sqrt();
-        // A standard error of 1000 / sqrt(400,000) is 1.6.
+        // The standard error is 1000 / sqrt(400,000) = 1.6.
         assert!((mean - 4999.5).abs() < 8.0, "mean {mean}");
         assert!((deviation - 1000.0).abs() < 6.0, "deviation {deviation}");
     }
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_popular_ones_are_scattered() {
-        // The hundred most popular of 100,000 positions, in sixteen equal parts of the region.
+        // The hundred most popular of 100,000 positions, by sixteenths of the region.
         let scatter = Permutation::new(100_000, 5);
         let mut parts = [0; 16];
         for rank in 0..100 {

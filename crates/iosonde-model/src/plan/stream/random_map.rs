@@ -1,20 +1,19 @@
-//! Random places for operations of several sizes, each byte once before any twice, as fio has it:
-//! an operation takes the next free place after a random one, and ends where a used one begins.
+//! Random offsets for operations of several sizes, every byte once before any repeats, as in fio.
+//! An operation begins at the first free place after a random one and ends before a used one.
 
 use crate::plan::chance::Chance;
 
-/// Draws of a length, at most, until one fits in front of the end of the region.
+/// Most draws of a length until one fits before the end of the region.
 pub(super) const DRAWS: usize = 64;
 
-/// Which places of a region are used.
+/// A map of the used places of a region.
 #[derive(Clone, Debug)]
 pub(super) struct RandomMap {
-    /// A bit for each place, set where it is used; above it one for each word, set where all of
-    /// the word is; and so on up to a single word.
+    /// The lowest level has a bit per place, set if the place is used. Each higher level has a bit
+    /// per word below it, set if the word is full, up to a single word.
     levels: Vec<Box<[u64]>>,
-    /// Places in the region.
     count: u64,
-    /// Of these, not used yet.
+    /// Number of unused places.
     free: u64,
     /// Length of a place, bytes.
     unit: u64,
@@ -38,7 +37,7 @@ impl RandomMap {
         map
     }
 
-    /// Frees every place. What lies behind the last bit of a level counts as used.
+    /// Frees every place. Bits beyond the last place of a level count as used.
     fn clear(&mut self) {
         self.free = self.count;
         let mut bits = self.count;
@@ -51,7 +50,7 @@ impl RandomMap {
         }
     }
 
-    /// Offset and length of the next operation, whose length is drawn until it ends within the
+    /// Offset and length of the next operation; the length is redrawn until it ends within the
     /// region.
     pub(super) fn next(&mut self, mut draw: impl FnMut() -> u32) -> (u64, u32) {
         if self.free == 0 {
@@ -65,7 +64,7 @@ impl RandomMap {
         (first * self.unit, u64::from(bytes).min(taken * self.unit) as u32)
     }
 
-    /// The first free place from this one on.
+    /// The first free place at or after this one.
     fn next_free(&self, from: u64) -> Option<u64> {
         let mut at = from as usize;
         for (height, level) in self.levels.iter().enumerate() {
@@ -82,7 +81,7 @@ impl RandomMap {
         None
     }
 
-    /// Uses so many places from this one on, as far as they are free; gives how many.
+    /// Marks at most `wanted` places as used, until the first used one; returns their number.
     fn take(&mut self, first: u64, wanted: u64) -> u64 {
         let end = first.saturating_add(wanted).min(self.count);
         let is_free = |at: &u64| self.levels[0][(*at / 64) as usize] >> (at % 64) & 1 == 0;
@@ -103,7 +102,7 @@ impl RandomMap {
     }
 }
 
-/// A length that is at most `rest`, drawn again where it is more.
+/// A length of at most `rest`, redrawn if it is larger.
 pub(super) fn fitting(rest: u64, mut draw: impl FnMut() -> u32) -> u32 {
     let fits = (0..DRAWS).map(|_| draw()).find(|bytes| u64::from(*bytes) <= rest);
     fits.unwrap_or(u32::try_from(rest).unwrap_or(u32::MAX))

@@ -1,32 +1,32 @@
-//! One pass of random writes that leaves flash as many passes would.
+//! One pass of random writes that leaves flash in the state that many passes would.
 //!
-//! Under random writes of one size, a flash translation layer that collects its oldest blocks first
-//! comes to a state in which the share of a block that is still valid falls exponentially with its
-//! age, from 1 for the newest to `v` for the oldest, where `v = exp(-(1 + s) (1 - v))` and `s` is
-//! the spare flash as a share of what the host sees (P. Desnoyers, "Analytic models of SSD write
-//! performance", ACM TOS 10(2), 2014, for LRU cleaning). Writing all flash once, so that just these
-//! shares of it stay valid, brings that state about without a collection.
+//! Under random writes of one size, a flash translation layer that cleans its oldest blocks first
+//! reaches a steady state: the valid share of a block falls exponentially with its age, from 1 for
+//! the newest to `v` for the oldest, where `v = exp(-(1 + s) (1 - v))` and `s` is the spare flash
+//! as a share of the host's capacity (P. Desnoyers, "Analytic models of SSD write performance", ACM
+//! TOS 10(2), 2014, for LRU cleaning). Writing all flash once, so that exactly these shares stay
+//! valid, produces that state without garbage collection.
 
 use crate::plan::chance::{Chance, Permutation};
 
-/// Which block is written next. Most blocks are written once; a block that is to be invalid at the
-/// end is written again later.
+/// Selects the next block to write. Most blocks are written once; a block whose copy must be
+/// invalid at the end is rewritten later.
 #[derive(Clone, Debug)]
 pub(super) struct SinglePass {
-    /// The order in which blocks are written for the last time.
+    /// The order in which blocks are last written.
     last: Permutation,
     blocks: u64,
     /// Valid share of the oldest flash.
     oldest: f64,
-    /// Writes in all: all flash once.
+    /// Total writes: all flash once.
     writes: u64,
     written: u64,
-    /// Blocks that were written for the last time.
+    /// Blocks written for the last time.
     settled: u64,
 }
 
 impl SinglePass {
-    /// Over so many blocks, with this much spare flash in percent of them, above 0.
+    /// A pass over this many blocks, with spare flash in percent of them, above 0.
     pub(super) fn new(blocks: u64, spare_percent: f64, seed: u64) -> SinglePass {
         SinglePass {
             last: Permutation::new(blocks, seed),
@@ -38,12 +38,12 @@ impl SinglePass {
         }
     }
 
-    /// Writes of the pass.
+    /// Number of writes of the pass.
     pub(super) fn writes(&self) -> u64 {
         self.writes
     }
 
-    /// The next block. After the pass, another begins.
+    /// The next block. After the pass, a new one begins.
     #[inline(never)]
     pub(super) fn next(&mut self, chance: &mut Chance) -> u64 {
         if self.written == self.writes {
@@ -59,8 +59,8 @@ impl SinglePass {
         self.last.at(self.settled - 1)
     }
 
-    /// Blocks that are to be written for the last time by now: the integral of the valid share over
-    /// the flash written.
+    /// Number of blocks whose last write is due by now: the integral of the valid share over the
+    /// written flash.
     fn due(&self) -> u64 {
         let still_to_write = 1.0 - self.written as f64 / self.writes as f64;
         let share = (self.oldest.powf(still_to_write) - self.oldest) / (1.0 - self.oldest);
@@ -68,13 +68,13 @@ impl SinglePass {
     }
 }
 
-/// Writes of a pass over so many blocks.
+/// Number of writes of a pass over this many blocks.
 pub(crate) fn writes(blocks: u64, spare_percent: f64) -> u64 {
     let writes = (blocks as f64 * (1.0 + spare_percent / 100.0)).round() as u64;
     writes.max(blocks)
 }
 
-/// The root of `v = exp(-(1 + spare) (1 - v))` below 1, to which this iteration from 0 rises.
+/// The root below 1 of `v = exp(-(1 + spare) (1 - v))`; the iteration from 0 ascends to it.
 fn oldest_valid(spare: f64) -> f64 {
     let mut valid = 0.0;
     loop {
@@ -90,8 +90,8 @@ fn oldest_valid(spare: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Counted: every block is written, flash as a whole once, and what is valid at the end falls
-    /// with age as it should.
+    /// By count: every block is written, flash is written once in total, and the valid share at the
+    /// end falls with age as predicted.
     #[test]
     fn what_stays_valid_falls_with_age() {
         for (blocks, spare_percent) in [(100_000, 7.0), (100_000, 28.0), (65_537, 100.0)] {

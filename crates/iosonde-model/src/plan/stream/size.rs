@@ -1,16 +1,16 @@
-//! How the length of an operation is drawn.
+//! Draws of operation lengths.
 
 use super::IoKind;
 use crate::plan::Job;
 use crate::plan::chance::Chance;
 use crate::spec::Draw;
 
-/// The lengths of a job's operations, for each way.
+/// The length distributions of a job's operations, by kind.
 #[derive(Clone, Debug)]
 pub(super) struct Lengths {
-    /// The one length of all; 0 where there are several.
+    /// The common length of all operations; 0 if lengths differ.
     pub(super) one: u32,
-    /// With room for this, each way has a length that fits, bytes.
+    /// Room in bytes that suffices for the shortest length of every kind.
     pub(super) least: u64,
     by_way: [Length; 3],
 }
@@ -23,7 +23,7 @@ enum Length {
         step: u32,
         count: u64,
     },
-    /// A 32-bit draw below the bound, and not below the one before, has this length.
+    /// An operation has the length of the first entry whose bound exceeds a 32-bit draw.
     Split(Box<[(u64, u32)]>),
 }
 
@@ -33,7 +33,7 @@ impl Lengths {
         let by_way =
             [&sizes.read, &sizes.write, &sizes.trim].map(|draw| Length::new(draw, job.block_bytes));
         let other = if job.trims { IoKind::Trim } else { IoKind::Write };
-        // What reads again has the lengths of what was written.
+        // A rereading job has the lengths of the writes.
         let used = match job.rereads {
             true => [(IoKind::Read, job.read_percent > 0), (IoKind::Write, true)],
             false => [(IoKind::Read, job.reads()), (other, job.changes())],
@@ -49,7 +49,7 @@ impl Lengths {
         Lengths { one, least, by_way }
     }
 
-    /// The length of the next operation that goes this way, bytes.
+    /// Draws the length of the next operation of this kind, bytes.
     #[inline]
     pub(super) fn draw(&self, way: IoKind, chance: &mut Chance) -> u32 {
         match self.by_way.get(way as usize) {

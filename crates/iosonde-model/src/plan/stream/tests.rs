@@ -1,4 +1,4 @@
-//! What operations a stream gives.
+//! Tests of the operations of a stream.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,7 +82,7 @@ fn the_same_seed_gives_the_same_operations() {
     let first: Vec<Op> = (0..1000).map(|_| a.next_op().unwrap()).collect();
     let again: Vec<Op> = (0..1000).map(|_| b.next_op().unwrap()).collect();
     assert_eq!(first, again);
-    // A golden fingerprint: a change of the generator cannot pass unnoticed.
+    // A golden value detects any change of the generator.
     let head: Vec<u64> = first.iter().take(6).map(|op| op.offset / 4096 - 2).collect();
     assert_eq!(head, GOLDEN_HEAD);
 }
@@ -147,7 +147,7 @@ fn a_sequence_is_repeated_in_place_or_further_on() {
         offsets(&job, 10).into_iter().map(|offset| offset / 4096).collect::<Vec<u64>>()
     };
     assert_eq!(blocks(false), [2, 0, 1, 2, 0, 1, 2, 0, 1, 2]);
-    // A region of 8 has no place for the third repetition's 8: it begins again.
+    // In a region of 8, the third repetition would need block 8, so it restarts.
     assert_eq!(blocks(true), [2, 0, 1, 5, 3, 4, 2, 0, 1, 5]);
 }
 
@@ -181,7 +181,7 @@ fn each_size_has_its_share_and_each_way_its_sizes() {
         trim: Draw::Block,
     };
     let job = Job { sizes, block_bytes: 65_536, unit_bytes: 4096, ..job(Order::Uniform, 50) };
-    // At the last few of so many places the larger ones do not fit.
+    // With so many positions, the few at the end where large sizes do not fit are negligible.
     let job = Job { region_bytes: 1 << 30, ..job };
     let all = ops(&job, Stop::AfterNs(1), 200_000);
     let mut seen: BTreeMap<(usize, u32), f64> = BTreeMap::new();
@@ -212,13 +212,13 @@ fn strides_go_up_and_down_and_come_round() {
     let blocks = |job: &Job, count| -> Vec<u64> {
         offsets(job, count).iter().map(|offset| offset / 4096).collect()
     };
-    // A hole of two blocks after each: 0, 3, …, 99.
+    // With a hole of two blocks after each: 0, 3, …, 99.
     assert_eq!(blocks(&strided(12_288, 0), 4), [0, 3, 6, 9]);
     assert_eq!(blocks(&strided(12_288, 0), 36)[32..], [96, 99, 0, 3]);
     assert_eq!(blocks(&strided(12_288, 30), 2), [30, 33]);
     assert_eq!(blocks(&strided(-4096, 0), 3), [99, 98, 97]);
     assert_eq!(blocks(&strided(-8192, 0), 52)[49..], [0, 98, 96], "50 places two apart");
-    // Overlapping: half a block on.
+    // Overlapping: half a block apart.
     assert_eq!(offsets(&strided(2048, 0), 3), [0, 2048, 4096]);
     assert_eq!(ops(&strided(12_288, 0), Stop::AfterOnePass, 1000).len(), 34);
 }
@@ -236,7 +236,7 @@ fn what_was_written_is_read_again_and_nothing_else() {
     }
 }
 
-/// A job of operations from 4 to 16 KiB.
+/// A job with operations of 4 to 16 KiB.
 fn several_sizes(order: Order, read_percent: u8) -> Job {
     let range = Draw::Range { low: 4096, high: 16_384, step: 4096 };
     let sizes = Sizes { read: range.clone(), write: range, trim: Draw::Block };

@@ -1,4 +1,4 @@
-//! How a job moves over the region of one target.
+//! Order of a job's offsets within the region of one target.
 
 use super::law::{Law, Zipf};
 use super::random_map::{RandomMap, fitting};
@@ -7,53 +7,53 @@ use crate::plan::chance::{Chance, Permutation, mix};
 use crate::plan::{Job, Order, Strides};
 use crate::spec::Sequence;
 
-/// The way over one target; gives offsets within the region.
+/// The walk over one target, which returns offsets within the region.
 #[derive(Clone, Debug)]
 pub(super) enum Walk {
-    /// Every position once before any twice; each pass has its own order.
+    /// Every position once before any repeats; each pass has a new order.
     Permuted { permutation: Permutation, seed: u64, turns: Turns, unit: u64 },
-    /// From place to place at equal distances, upwards or downwards.
+    /// Equal steps, ascending or descending.
     Stepped { turns: Turns, step: u64, descends: bool },
-    /// Each operation where the one before ended, whatever their lengths.
+    /// Each operation begins where the previous one ended, at any length.
     Adjoining { at: u64, region_bytes: u64 },
-    /// Every byte once before any twice, whatever the lengths.
+    /// Every byte once before any repeats, at any lengths.
     Mapped(RandomMap),
-    /// Independent draws; where lengths differ, of a place that the shortest has room at.
+    /// Independent draws; if lengths differ, from the positions with room for the shortest.
     Drawn { law: Law, unit: u64, region_bytes: u64 },
-    /// The blocks of a list, from `first` on, which may step on with each repetition.
+    /// The blocks of a list plus `first`, which may advance with each repetition.
     Sequence { blocks: Box<[u32]>, next: usize, first: u64, advances: bool, unit: u64, count: u64 },
-    /// All flash once, so that what is valid at the end is as after many passes.
+    /// All flash once, so that valid data is distributed as after many passes.
     SinglePass { pass: Box<SinglePass>, unit: u64 },
-    /// The first of every so many operations takes a step of another walk; the others begin where
-    /// the one before ended, or at its place.
+    /// Another walk gives the offset of the first of every `length` operations; the others follow
+    /// the previous one or repeat its offset.
     Runs { length: u64, done: u64, same: bool, at: u64, region_bytes: u64, between: Box<Walk> },
-    /// Within a zone as another walk has it, and after so many bytes on to the next zone.
+    /// Another walk gives the offsets within a zone; after `zone_bytes`, the next zone follows.
     Zoned { strides: Strides, zone: u64, moved: u64, region_bytes: u64, within: Box<Walk> },
-    /// Below the bound a 32-bit draw takes a step of another walk; else the operation begins where
-    /// the one before it ended.
+    /// If a 32-bit draw is below the bound, another walk gives the offset; otherwise the operation
+    /// follows the previous one.
     Following { below: u64, at: u64, region_bytes: u64, between: Box<Walk> },
 }
 
-/// This thread's turns on an order of `count` places, round and round.
+/// This thread's turns in an order of `count` positions, repeated in passes.
 #[derive(Clone, Debug)]
 pub(super) struct Turns {
     next: u64,
-    /// Threads taking turns.
+    /// Number of threads that take turns.
     lanes: u64,
     count: u64,
-    /// Passes finished.
+    /// Completed passes.
     pass: u64,
 }
 
-/// How far it is once over the region.
+/// The length of one pass over the region.
 pub(super) struct Pass {
     pub(super) count: u64,
-    /// Whether the count is of bytes; else of operations.
+    /// Whether `count` is in bytes rather than operations.
     pub(super) is_bytes: bool,
 }
 
 impl Walk {
-    /// The walk of a job over the `nth` of its targets. Where lengths differ, a drawn place has
+    /// The walk of a job over the `nth` of its targets. If lengths differ, drawn positions have
     /// room for `least` bytes.
     pub(super) fn new(job: &Job, nth: u64, least: Option<u64>) -> Walk {
         let strides = job.strides;
@@ -70,9 +70,9 @@ impl Walk {
         let unit = job.unit();
         let last = job.region_bytes.saturating_sub(job.block_bytes);
         let positions = last / unit + 1;
-        // The first target has the seed as it stands, the others one that is drawn from it.
+        // The first target uses the seed itself, the others derive theirs from it.
         let of_target = |seed: u64| if nth == 0 { seed } else { mix(seed ^ mix(nth)) };
-        // Threads of one role agree on what is popular.
+        // The popular blocks depend only on the region, so that the threads of a role share them.
         let drawn = job.region_bytes.saturating_sub(least.unwrap_or(job.block_bytes)) / unit + 1;
         let between = least.map(|_| job.block_bytes);
         let scatter = of_target(mix(job.region_start ^ 0x706f_7075_6c61_7269));
@@ -143,10 +143,10 @@ impl Walk {
         Walk::Drawn { law, unit, region_bytes: job.region_bytes }
     }
 
-    /// Where the next operation, of this length, begins.
+    /// Offset of the next operation, which has this length.
     #[inline(always)]
     pub(super) fn next(&mut self, bytes: u32, chance: &mut Chance) -> u64 {
-        // First of all, for it is the usual one: not found by way of a table of all.
+        // The most common case comes first, to avoid a jump table.
         if let Walk::Permuted { permutation, seed, turns, unit } = self {
             let pass = turns.pass;
             let position = permutation.at(turns.take());
@@ -158,7 +158,7 @@ impl Walk {
         self.next_otherwise(bytes, chance)
     }
 
-    /// Where the next operation begins, and its length, which is drawn and may be cut short.
+    /// Offset and length of the next operation; the length is drawn and may be shortened.
     pub(super) fn next_varied(
         &mut self,
         chance: &mut Chance,
@@ -213,7 +213,7 @@ impl Walk {
             Walk::SinglePass { pass, unit } => pass.next(chance) * *unit,
             Walk::Following { below, at, region_bytes, between } => {
                 let bytes_long = u64::from(bytes);
-                // There is no operation before the first, and none fits behind the last place.
+                // The first operation has no predecessor; none may exceed the region.
                 let follows = at.checked_add(bytes_long).is_some_and(|end| end <= *region_bytes)
                     && (chance.bits() >> 32) >= *below;
                 let begins = if follows { *at } else { between.next(bytes, chance) };
@@ -242,18 +242,18 @@ impl Walk {
                 if begins + u64::from(bytes) <= *region_bytes {
                     return begins;
                 }
-                // The last zone may be cut short by the end of the region.
+                // The end of the region may truncate the last zone.
                 (*zone, *moved) = (0, u64::from(bytes));
                 within.restart();
                 within.next(bytes, chance)
             }
-            // Its operations have no length before they have a place.
+            // The operations of a map get their length together with their place.
             Walk::Mapped(map) => map.next(|| bytes).0,
             Walk::Permuted { .. } => 0,
         }
     }
 
-    /// A sequential walk begins again where its region does.
+    /// Restarts a sequential walk at the start of its region.
     fn restart(&mut self) {
         match self {
             Walk::Stepped { turns, .. } => turns.next = 0,
@@ -262,8 +262,8 @@ impl Walk {
         }
     }
 
-    /// How far it is once over the region; independent draws may leave out as many places as they
-    /// take.
+    /// The length of one pass over the region. Independent draws may miss some positions and repeat
+    /// others.
     pub(super) fn pass(&self, job: &Job) -> Pass {
         let last = job.region_bytes.saturating_sub(job.block_bytes);
         let order = match &job.order {
@@ -306,7 +306,7 @@ impl Turns {
         Turns { next: first % count, lanes: u64::from(lanes), count, pass: 0 }
     }
 
-    /// This turn's index within the pass; steps on by the number of lanes.
+    /// Returns this turn's index within the pass, and advances by the number of lanes.
     #[inline(always)]
     fn take(&mut self) -> u64 {
         let turn = self.next;

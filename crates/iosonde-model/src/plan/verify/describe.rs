@@ -1,10 +1,10 @@
-//! A run of the verifier in words, for `--dry-run`: one line per fact, resolved values only.
+//! Text form of a run of the verifier for `--dry-run`: one line per fact, resolved values only.
 
 use super::{VerifyMode, VerifyPlan};
 use crate::units::clean::clean;
 use crate::units::{bytes, count, duration};
 
-/// What a run of the verifier would do.
+/// Describes what a run of the verifier would do.
 pub fn describe_verify(plan: &VerifyPlan) -> String {
     let target = plan.plan.target();
     let depth = plan.plan.jobs.first().map_or(1, |job| job.iodepth);
@@ -70,7 +70,7 @@ fn writes(plan: &VerifyPlan, region: u64) -> String {
     format!("{together}{how}; {flushes}")
 }
 
-/// Whatever ends the writing, the earliest of them.
+/// The conditions that end the writing; the earliest applies.
 fn until(plan: &VerifyPlan) -> String {
     if !plan.changes() {
         return "everything is read".into();

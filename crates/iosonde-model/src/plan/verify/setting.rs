@@ -1,21 +1,19 @@
-//! What a run of the verifier leaves open, and what of it is refused.
+//! The parameters of a run of the verifier, and their permitted ranges.
 
 use super::super::resolve::{MAX_IODEPTH, in_range};
 use super::super::{
     Engine, Job, LatencyGoal, OnError, Order, Plan, PrecisionGoal, Refusal, Stop, Target,
 };
 use super::{MAX_BLOCK_BYTES, MAX_FLUSH_EVERY, MAX_JOBS, MAX_OP_BYTES, RunId, VerifyMode};
-/// Everything that a run of the verifier leaves open.
+/// The parameters of a run of the verifier.
 #[derive(Clone, Debug)]
 pub struct VerifySetting {
-    /// What it is for.
     pub mode: VerifyMode,
     pub run: RunId,
-    /// How I/O leaves the process.
+    /// The I/O engine.
     pub engine: Engine,
-    /// What is written or read.
     pub target: Target,
-    /// First byte of the region.
+    /// Start of the region, bytes.
     pub offset_bytes: u64,
     pub jobs: u32,
     /// Whether all jobs write the same region.
@@ -32,30 +30,29 @@ pub struct VerifySetting {
     pub read_percent: u8,
     /// Share of trims, percent.
     pub trim_percent: u8,
-    /// A flush after so many operations; 0 for one at the end.
+    /// Operations per flush; 0 for a single flush at the end.
     pub flush_every: u64,
-    /// Passes over the whole region; 0 for random places.
+    /// Passes over the whole region; 0 for random offsets.
     pub passes: u32,
-    /// Most operations per job; `u64::MAX` for any number.
+    /// Most operations per job; `u64::MAX` for no limit.
     pub ops: u64,
-    /// The only job that does anything, where a failure is to be repeated.
+    /// The only active job, to repeat a failure.
     pub only_job: Option<u32>,
-    /// Longest time, ns; `u64::MAX` for any.
+    /// Longest time, ns; `u64::MAX` for no limit.
     pub length_ns: u64,
-    /// Most bytes written; `u64::MAX` for any number.
+    /// Most bytes written; `u64::MAX` for no limit.
     pub written_bytes: u64,
-    /// Pause before reading back, ns.
+    /// Pause before the read-back, ns.
     pub delay_ns: u64,
-    /// Whether a trimmed block reads as zeros here.
+    /// Whether trimmed blocks read as zeros on this target.
     pub trims_make_zeros: bool,
-    /// Whether the target is made for this run, so that it reads as zeros where nothing was
-    /// written.
+    /// Whether the target is created for this run, so that unwritten blocks read as zeros.
     pub begins_as_zeros: bool,
     /// Seed of all operations.
     pub seed: u64,
-    /// CPUs that may be used.
+    /// Number of CPUs that may be used.
     pub cpus: u32,
-    /// Bytes of buffers and ledger together, at most.
+    /// Largest total size of buffers and ledger, bytes.
     pub memory_limit_bytes: u64,
 }
 
@@ -128,7 +125,7 @@ impl VerifySetting {
             trims: self.trim_percent > 0,
             ..Job::default()
         };
-        // What prepares a queue for syncs.
+        // This makes the queue prepare for syncs.
         job.sync.every_writes = u64::from(changes);
         job
     }

@@ -1,19 +1,18 @@
-//! The operations of one job of the verifier, in their order.
+//! The operations of one job of the verifier, in order.
 
 use super::super::IoKind;
 use super::super::chance::Chance;
 use super::{VerifyMode, VerifyPlan};
 
-/// Version of the order. A ledger that outlives the process names it: another version's operations
-/// are others.
+/// Version of the order of operations. A ledger file records it, because other versions generate
+/// other operations.
 pub const STREAM_VERSION: u32 = 1;
 
-/// One operation on blocks of the job's own part.
+/// One operation on blocks of the job's region.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct VerifyOp {
-    /// Its number, from 0.
+    /// Index, from 0.
     pub index: u64,
-    /// What it does.
     pub way: IoKind,
     /// First block.
     pub first: u64,
@@ -28,7 +27,7 @@ impl VerifyOp {
     }
 }
 
-/// The operations of a job; the same plan gives the same ones.
+/// The operations of a job, which depend only on the plan.
 #[derive(Clone, Debug)]
 pub struct VerifyStream {
     chance: Chance,
@@ -41,23 +40,23 @@ pub struct VerifyStream {
     trims_below: u64,
     flush_every: u64,
     order: Walk,
-    /// Whether a flush stands between two passes.
+    /// Whether a flush separates two passes.
     flushes_passes: bool,
-    /// Seed of the lengths of a pass, which are the same in every pass.
+    /// Seed of a pass's lengths, which are the same in every pass.
     pass_seed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Walk {
-    /// From the first block to the last, with the same lengths in every pass; so many passes are
-    /// left, this one included.
+    /// From the first block to the last, with the same lengths in every pass; `left` passes remain,
+    /// including this one.
     Passes { next: u64, left: u64 },
-    /// Anywhere.
+    /// Random blocks.
     Random,
 }
 
 impl VerifyStream {
-    /// The operations of this job from the first on.
+    /// The stream of this job, from its first operation.
     pub fn new(plan: &VerifyPlan, job: usize) -> VerifyStream {
         let seed = plan.plan.jobs[job].seed;
         let reads = u64::from(plan.read_percent);
@@ -81,7 +80,7 @@ impl VerifyStream {
         }
     }
 
-    /// The number of the next operation.
+    /// The index of the next operation.
     pub fn index(&self) -> u64 {
         self.index
     }
@@ -92,7 +91,7 @@ impl VerifyStream {
         wanted.min(room) as u32
     }
 
-    /// From `at` on; the last of a pass may be shorter.
+    /// The blocks from `at` on; the last operation of a pass may be shorter.
     fn ahead(&mut self, at: u64) -> (u64, u32) {
         (at, self.length(self.blocks - at))
     }

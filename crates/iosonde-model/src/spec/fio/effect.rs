@@ -129,7 +129,7 @@ fn idle(job: &FioJob) -> Vec<(&'static str, String)> {
 fn says(job: &FioJob, name: &str) -> bool {
     match job.value(name) {
         None | Some(Value::Bool(false) | Value::Count(0) | Value::Word("none" | "0", _)) => false,
-        // The default of the option.
+        // 1 is the default of the excluded options.
         Some(Value::Count(1)) => !name.starts_with("iodepth_batch") && name != "nrfiles",
         Some(_) => true,
     }
