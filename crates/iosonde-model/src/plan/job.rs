@@ -14,8 +14,7 @@ use crate::spec::{
 pub struct Job {
     /// Name of its role.
     pub role: String,
-    /// Largest operation, bytes: the buffer size, and the size of every operation unless `sizes` is
-    /// set.
+    /// Largest operation and buffer, bytes; the size of every operation unless `sizes` is set.
     pub block_bytes: u64,
     /// Share of reads, percent of operations that transfer data.
     pub read_percent: u8,
@@ -199,8 +198,7 @@ impl Job {
         std::iter::once(self.read_percent).chain(phases)
     }
 
-    /// Whether the job always keeps its depth in flight, so that it submits whenever a slot is
-    /// free.
+    /// Whether the job always keeps its depth in flight: it submits whenever a slot is free.
     pub fn keeps_depth(&self) -> bool {
         !self.is_open_loop()
             && self.flow.is_none()
@@ -306,8 +304,7 @@ pub enum Order {
         /// The order of the first operations.
         between: Box<Order>,
     },
-    /// Another order gives the offsets of a share of the operations; each of the others follows the
-    /// previous one.
+    /// Another order gives a share of the offsets; each other operation follows the previous one.
     Following {
         /// The share, percent, below 100.
         drawn_percent: f64,

@@ -130,8 +130,7 @@ pub const MAX_IODEPTH: u32 = 4096;
 pub const MAX_THREADS: u64 = 4096;
 /// Width of a counter interval.
 const INTERVAL_NS: u64 = 10_000_000;
-/// Counter intervals per histogram interval. A percentile's interval consists of 20 of these: two
-/// seconds.
+/// Counter intervals per histogram interval. A percentile needs 20 of these: two seconds.
 const INTERVALS_PER_HISTOGRAM: u32 = 10;
 
 /// Makes the plan of one run.

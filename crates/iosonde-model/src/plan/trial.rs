@@ -282,8 +282,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Makes the chosen roles open loops with this total rate, in operations per second; 0 removes
-    /// the roles.
+    /// Makes the chosen roles open loops with this total rate per second; 0 removes them.
     fn pace(&mut self, per_second: f64, chosen: impl Fn(&Role) -> bool) {
         if per_second <= 0.0 {
             self.workload.roles.retain(|role| !chosen(role));

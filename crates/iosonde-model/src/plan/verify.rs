@@ -105,8 +105,7 @@ pub struct VerifyPlan {
     pub trim_percent: u8,
     /// Operations of a job per flush; 0 for a single flush at the end.
     pub flush_every: u64,
-    /// Sequential passes over a job's whole part, with a flush between them; 0 for endless random
-    /// offsets.
+    /// Sequential passes over a job's whole part, with flushes between; 0 for random offsets.
     pub passes: u32,
     /// Most operations of each job, without the final read-back.
     pub ops: Vec<u64>,

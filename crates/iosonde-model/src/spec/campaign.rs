@@ -129,8 +129,7 @@ pub struct Requested {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct CampaignError {
-    /// Position in the file: keys and entry numbers from 0, joined by points, as in
-    /// `device.1.name`.
+    /// Position in the file, such as `device.1.name`: keys and entry numbers from 0.
     pub place: String,
     /// What was found, and what was expected.
     pub message: String,

@@ -34,12 +34,10 @@ pub struct Experiment {
     /// Why the question matters, and how to read the answer.
     #[serde(default)]
     pub about: String,
-    /// Experiments whose stages precede its own, by name or by path; a stage that is included twice
-    /// runs once.
+    /// Experiments whose stages precede its own, by name or path; duplicates run once.
     #[serde(default)]
     pub include: Vec<String>,
-    /// Size of the test file in a directory; by default a tenth of the free space, 256 MiB to 1
-    /// GiB.
+    /// Size of the test file; by default a tenth of the free space, from 256 MiB to 1 GiB.
     #[serde(default, deserialize_with = "units::bytes::deserialize_option")]
     pub size: Option<u64>,
     /// Analyses of all stages, by name.
@@ -246,8 +244,7 @@ pub struct Until {
     pub width_percent: Option<f64>,
     /// Most runs of a cell under `width_percent`.
     pub max_repeats: Option<u32>,
-    /// A rising sweep ends when its rate is this far below its best at two levels in a row,
-    /// percent.
+    /// A rising sweep ends at two levels in a row this far below its best rate, percent.
     pub worse_percent: Option<f64>,
     /// The stage takes no longer than this, minutes.
     pub minutes: Option<f64>,

@@ -232,8 +232,8 @@ pub struct Data {
     pub constant: bool,
     /// A repeated pattern instead of all of the above; empty means none.
     pub pattern: Vec<u8>,
-    /// Whether the offset determines the content, so that reads are verified against what must have been
-    /// written.
+    /// Whether the offset determines the content, so that reads are verified against the data that
+    /// must have been written.
     pub checked: bool,
 }
 
@@ -300,11 +300,9 @@ pub struct Reap {
     #[serde(alias = "refill-at")]
     pub refill_at: u32,
     pub wait: Wait,
-    /// Whether submission and waiting are separate calls, so that every request's submission time
-    /// is known.
+    /// Whether submission and waiting are separate calls, to time every submission.
     pub slat: bool,
-    /// Whether to count the requests per submission and per completion call, and those in flight
-    /// then.
+    /// Whether to count the requests per submission and per completion, and those in flight.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub counts: bool,
     /// Whether to record the submission time of each request.

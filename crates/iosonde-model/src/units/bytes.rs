@@ -34,8 +34,7 @@ const UNITS: [(&str, u64); 21] = [
 /// Reads a size in bytes: `4k`, `1.5GiB`, `512`, `4kB`. Case does not matter.
 ///
 /// # Errors
-/// If the text is empty, signed, not a number, not whole bytes, of an unknown unit, or exceeds 64
-/// bits.
+/// If the text is empty, signed, not a number of whole bytes, of unknown unit, or beyond 64 bits.
 pub fn parse(text: &str) -> Result<u64, UnitError> {
     let (number, unit) = split(text, EXPECTED)?;
     let wanted = unit.to_ascii_lowercase();

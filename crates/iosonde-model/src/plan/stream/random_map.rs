@@ -50,8 +50,7 @@ impl RandomMap {
         }
     }
 
-    /// Offset and length of the next operation; the length is redrawn until it ends within the
-    /// region.
+    /// Offset and length of the next operation; the length is redrawn until it fits.
     pub(super) fn next(&mut self, mut draw: impl FnMut() -> u32) -> (u64, u32) {
         if self.free == 0 {
             self.clear();

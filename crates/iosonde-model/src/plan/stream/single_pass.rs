@@ -59,8 +59,7 @@ impl SinglePass {
         self.last.at(self.settled - 1)
     }
 
-    /// Number of blocks whose last write is due by now: the integral of the valid share over the
-    /// written flash.
+    /// Blocks whose last write is due by now: the valid share integrated over the written flash.
     fn due(&self) -> u64 {
         let still_to_write = 1.0 - self.written as f64 / self.writes as f64;
         let share = (self.oldest.powf(still_to_write) - self.oldest) / (1.0 - self.oldest);

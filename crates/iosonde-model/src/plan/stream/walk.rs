@@ -72,7 +72,7 @@ impl Walk {
         let positions = last / unit + 1;
         // The first target uses the seed itself, the others derive theirs from it.
         let of_target = |seed: u64| if nth == 0 { seed } else { mix(seed ^ mix(nth)) };
-        // The popular blocks depend only on the region, so that the threads of a role share them.
+        // Popular blocks depend on region and target alone, so that a role's threads share them.
         let drawn = job.region_bytes.saturating_sub(least.unwrap_or(job.block_bytes)) / unit + 1;
         let between = least.map(|_| job.block_bytes);
         let scatter = of_target(mix(job.region_start ^ 0x706f_7075_6c61_7269));
@@ -262,8 +262,7 @@ impl Walk {
         }
     }
 
-    /// The length of one pass over the region. Independent draws may miss some positions and repeat
-    /// others.
+    /// The length of one pass; independent draws may miss some positions and repeat others.
     pub(super) fn pass(&self, job: &Job) -> Pass {
         let last = job.region_bytes.saturating_sub(job.block_bytes);
         let order = match &job.order {

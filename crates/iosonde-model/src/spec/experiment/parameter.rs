@@ -220,7 +220,7 @@ impl Parameter {
         })
     }
 
-    /// The numbers that some target can carry out, and their description.
+    /// The permitted range on any target, with its description; `None` without limits.
     fn range(self) -> Option<(RangeInclusive<f64>, &'static str)> {
         match self {
             Parameter::Iodepth | Parameter::Numjobs => {

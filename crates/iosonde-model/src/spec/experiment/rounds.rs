@@ -1,5 +1,4 @@
-//! Preconditioning and rounds: how a stage brings its target to a steady state, and how it detects
-//! one.
+//! Preconditioning and rounds: how a stage reaches a steady state, and how it detects it.
 
 use serde::{Deserialize, Serialize};
 use toml::value::Table;
@@ -46,8 +45,7 @@ pub enum PassOrder {
     Sequential,
     /// A permutation of all blocks, different in each pass.
     Random,
-    /// One pass of random writes over all flash that leaves its valid data distributed as after
-    /// many passes.
+    /// One pass of random writes over all flash, with the effect of many passes.
     SinglePass,
 }
 

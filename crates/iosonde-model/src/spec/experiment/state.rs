@@ -25,7 +25,7 @@ words! {
         Discard => "discard",
         /// Zeros written over the active range.
         Zero => "zero",
-        /// A file is truncated and its space allocated again.
+        /// The blocks of a file are deallocated and allocated again.
         Recreate => "recreate",
         /// No purge, whatever the experiment's file requests.
         None => "none",

@@ -182,8 +182,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Replaces `${NAME}` and fio's keywords; an expression that results from a keyword is
-    /// evaluated.
+    /// Replaces `${NAME}` and fio's keywords; evaluates an expression that contains a keyword.
     fn substituted(&self, text: &str, place: &Place) -> Result<String, Fault> {
         let text = self.with_environment(text, place)?;
         let keywords = [

@@ -25,8 +25,7 @@ pub struct Around {
     pub memory_bytes: u64,
 }
 
-/// Settings that would make the results of these jobs misleading, each with its line, in file
-/// order.
+/// Settings that would make the results of these jobs misleading, with their lines in file order.
 pub fn lint(file: &JobFile, around: Around) -> Vec<Fault> {
     let mut found = Vec::new();
     for job in file.groups.iter().flat_map(|group| &group.jobs) {

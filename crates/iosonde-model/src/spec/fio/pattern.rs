@@ -8,7 +8,7 @@ const MAX_BYTES: usize = 512;
 /// Parses a pattern.
 ///
 /// # Errors
-/// What was found and what was expected.
+/// If the text is invalid; the message says what was expected.
 pub(super) fn bytes(text: &str) -> Result<Vec<u8>, String> {
     let mut all = Vec::new();
     let mut rest = text.trim();

@@ -74,7 +74,7 @@ const MAX_CPU: u32 = 8191;
 /// Parses a value. `text` is `None` without an equals sign.
 ///
 /// # Errors
-/// What was found and what was expected.
+/// If the text is invalid; the message says what was expected.
 pub fn read(kind: Kind, text: Option<&str>, base: KbBase) -> Result<Value, String> {
     let Some(text) = text else {
         return match kind {

@@ -12,8 +12,7 @@ const MAX_INTERVALS: u64 = 4000;
 /// fio's default criterion.
 const USUAL: &str = "iops_slope:0.01%";
 
-/// The common criterion of a group. Its jobs are judged together, as fio does for jobs that it
-/// reports together.
+/// The common criterion of a group, which judges its jobs together, as fio does for a report group.
 pub(super) fn of_group(group: &Group) -> Result<Option<Settling>, Faults> {
     let agreed = the_same(group, "steadystate", of_job)?;
     let (Some(_), Some(job)) = (agreed, group.jobs.first()) else { return Ok(None) };
