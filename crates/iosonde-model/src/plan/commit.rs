@@ -10,7 +10,7 @@ const MOST_WRITES: f64 = 1e6;
 const ROUNDING: f64 = 1e-3;
 
 /// # Errors
-/// If a job waits for commits that no job makes, or makes some that no job waits for or it cannot.
+/// If a job waits for commits that no job makes, makes unwanted ones, or cannot take part.
 pub(super) fn agree(jobs: &[Job]) -> Result<(), Refusal> {
     for job in jobs {
         let fault = match &job.commit {

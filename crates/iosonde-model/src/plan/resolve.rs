@@ -118,7 +118,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// A conflict of a role, from what is wrong and how to fix it.
+    /// A conflict in a role; `what` says what is wrong, and how to fix it.
     pub(super) fn conflict(role: &str, what: impl Into<String>) -> Refusal {
         Refusal::Conflict { role: role.into(), what: what.into() }
     }

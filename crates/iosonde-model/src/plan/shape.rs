@@ -1,5 +1,4 @@
-//! Expands one role into jobs: assigns regions, draws orders and seeds, and checks all against the
-//! target.
+//! Expands a role into jobs: assigns regions, draws orders and seeds, checks all on the target.
 
 use super::chance::Chance;
 use super::effect::effective;

@@ -45,7 +45,7 @@ pub enum PassOrder {
     Sequential,
     /// A permutation of all blocks, different in each pass.
     Random,
-    /// One pass of random writes over all flash, with the effect of many passes.
+    /// One pass of random writes over all flash that leaves it in the state of many passes.
     SinglePass,
 }
 

@@ -179,7 +179,7 @@ impl Asking {
         self.parts.iter().any(|part| part.job.is_on("pre_read"))
     }
 
-    /// Whether a target created for the run must first be written, for reads or overwrites.
+    /// Whether a target created for the run must first be written: jobs read or overwrite it.
     pub fn prepares(&self, index: u16) -> bool {
         self.parts.iter().any(|Part { role, job, .. }| {
             let reads = role.rw.is_mixed() || matches!(role.rw, Rw::Read | Rw::RandRead);

@@ -1,5 +1,5 @@
-//! Logs of operations, written by fio's `write_iolog` and replayed by `read_iolog`, versions 2 and
-//! 3. A log becomes a list of operations and their due times.
+//! Logs of operations, versions 2 and 3, of fio's `write_iolog` and `read_iolog`. A log becomes a
+//! list of operations and their due times.
 
 use std::sync::Arc;
 

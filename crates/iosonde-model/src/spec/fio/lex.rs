@@ -46,7 +46,7 @@ pub struct Line {
 pub struct Section {
     /// The text in the brackets.
     pub name: String,
-    /// Place of its first line.
+    /// Where it begins.
     pub place: Place,
     /// Its options in order.
     pub lines: Vec<Line>,

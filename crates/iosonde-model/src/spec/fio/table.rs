@@ -22,7 +22,7 @@ pub enum Stand {
     /// The option does not change the load and has no effect, for this reason; a note says so
     /// unless it has one of these values.
     Lost(&'static [&'static str], &'static str),
-    /// Supported only with one of these values, for this reason.
+    /// Supported only with one of these values; the reason why no other is.
     Only(&'static [&'static str], &'static str),
     /// Not supported, for this reason.
     Refused(&'static str),

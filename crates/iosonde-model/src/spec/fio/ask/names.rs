@@ -6,7 +6,7 @@ use super::super::job::FioJob;
 /// fio's default name format.
 const FORMAT: &str = "$jobname.$jobnum.$filenum";
 
-/// The files of `filename`, which all copies of a job share; an engine without files is `bare`.
+/// The files of `filename`, which all copies of a job share; `bare` is for engines without files.
 pub(super) fn shared(job: &FioJob, bare: bool) -> Result<Option<Vec<String>>, Fault> {
     let mut paths = match job.text("filename") {
         Some(names) => split(names),

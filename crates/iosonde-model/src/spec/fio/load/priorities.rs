@@ -79,7 +79,7 @@ fn of_sizes(text: &str, usual: Priority, base: KbBase) -> Result<Vec<Priority>, 
         let fields: Vec<&str> = entry.split('/').map(str::trim).collect();
         let number = |text: &str| text.parse::<u8>().map_err(|_error| wrong());
         let (size, one) = match fields.as_slice() {
-            // fio treats an absent share as the default of 0 %.
+            // As in fio, an entry without a share has 0 %, and so no effect.
             [size] | [size, ""] => (size, usual),
             [size, percent] => (size, Priority { percent: number(percent)?, ..usual }),
             [size, percent, class, level, hint @ ..] if hint.len() < 2 => {
