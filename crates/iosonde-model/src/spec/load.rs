@@ -170,8 +170,8 @@ pub struct Sync {
     /// Group commit: a sync is sent when all writes before it have completed, and the next write
     /// waits for its completion.
     pub barrier: bool,
-    /// The job's own thread makes the sync of a group commit as a system call, as a program does,
-    /// even if io_uring would pass it to a worker thread.
+    /// Whether the job's own thread makes the sync of a group commit as a system call, as programs
+    /// do, even if io_uring would pass it to a worker thread.
     #[serde(alias = "by-call", skip_serializing_if = "std::ops::Not::not")]
     pub by_call: bool,
     /// Most syncs in flight at once; further ones wait, and writes go on. 0 means no limit.
