@@ -16,23 +16,22 @@ use iosonde_stats::{Histogram, dependent};
 use crate::series;
 pub use backlog::Growth;
 
-/// Stalls of a run from which on each quarter of it has time to make up for one.
+/// Number of stalls from which each quarter of a run has time to catch up after one.
 const EACH_QUARTER: usize = 4;
 
-/// Share by which the achieved rate may miss the requested rate, regardless of the number of
-/// operations.
+/// Share by which the achieved rate may miss the requested rate, whatever the operation count.
 pub(crate) const RATE_WITHIN: f64 = 0.01;
 /// Standard deviations that random arrivals exceed in one run of 100,000.
 const CHANCE: f64 = 4.5;
-/// Deviation of the coefficient of variation accepted, regardless of the number of operations.
+/// Accepted deviation of the coefficient of variation, whatever the operation count.
 const CV_WITHIN: f64 = 0.05;
-/// Fewest distances of a job that show how even its arrivals are.
+/// Fewest inter-arrival times per job that show how even its arrivals are.
 const FEWEST_GAPS: f64 = 10.0;
-/// Share of operations that found no free slot, at or below which the lag is the generator's own.
+/// Share of operations without a free slot, below which the lag is the generator's own.
 const OWN_LAG_BELOW: f64 = 0.01;
-/// Share of operations that found no free slot from which on there was none all the time.
+/// Share of operations without a free slot, at or above which all slots were always in flight.
 const ALWAYS: f64 = 0.99;
-/// Half intervals of 95 % that chance does not exceed.
+/// Half-widths of the 95 % interval that a difference beyond chance exceeds.
 const BEYOND_CHANCE: f64 = 2.0;
 /// Lag at p99, as a share of the median response, at or above which the generator is too slow.
 const LAG_SHARE: f64 = 0.10;
@@ -40,30 +39,29 @@ const LAG_SHARE: f64 = 0.10;
 /// An open loop's figures, all jobs together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArrivalFigures {
-    /// Requested operations per second; `None` if arrivals were recorded or the rate is in bytes of
-    /// several sizes.
+    /// Requested operations per second; `None` with recorded arrivals, phases, or a rate in bytes
+    /// for several sizes.
     pub asked_per_s: Option<f64>,
     /// Operations scheduled in the window.
     pub due: u64,
-    /// Of those, completed per second of the window.
+    /// Achieved rate: operations completed per second of the window.
     pub achieved_per_s: f64,
-    /// Completed in the window.
+    /// Operations completed in the window.
     #[serde(skip)]
     pub completed: u64,
-    /// Submitted more than a millisecond after their due time.
+    /// Operations submitted more than a millisecond after their due time.
     pub late: u64,
-    /// Found every slot in flight.
+    /// Operations that found every slot in flight.
     pub queued: u64,
-    /// Still waiting at the end of measurement.
+    /// Operations still waiting at the end of measurement.
     pub dropped: u64,
-    /// Coefficient of variation of the distances between due times of a job.
+    /// Coefficient of variation of the inter-arrival times of a job.
     pub gap_cv: Option<f64>,
-    /// Growth of the backlog outside stalls, in the part of the window in which it grows, or else
-    /// in all of it.
+    /// Growth of the backlog outside stalls, over the part of the window in which it grows, or else
+    /// over the whole window.
     pub growth: Option<Growth>,
-    /// By how much the least backlog of the last quarter of the window exceeds that of the last
-    /// three quarters, as time at the rate due, ns: what slow times have left that were not made up
-    /// for between them. The worst job's.
+    /// Rise of the smallest backlog, from the last three quarters of the window to the last
+    /// quarter, as time at the due rate, ns: work that slow times left behind. The worst job's.
     #[serde(skip)]
     pub risen_ns: u64,
     /// Whether the figures can be used.
@@ -71,7 +69,7 @@ pub struct ArrivalFigures {
 }
 
 impl ArrivalFigures {
-    /// What shows an overload, as a clause.
+    /// The evidence of an overload, as a clause.
     pub fn overload(&self) -> String {
         if let Some(growth) = self.growth.filter(|growth| growth.is_proven) {
             return growth.clause();
@@ -99,7 +97,7 @@ pub enum ArrivalVerdict {
     OffSchedule,
 }
 
-/// Figures of the open loops of a run with these stalls; `None` where it has none.
+/// Figures of the open loops of a run with these stalls; `None` without open loops.
 pub fn arrivals(run: &Run, stalls: Option<&Stalls>) -> Option<ArrivalFigures> {
     let open: Vec<usize> =
         (0..run.jobs.len()).filter(|at| run.plan.jobs[*at].is_open_loop()).collect();
@@ -140,8 +138,8 @@ fn verdict(
     let due = figures.due.max(1) as f64;
     let within = RATE_WITHIN.max(3.0 / due.sqrt());
     let grows = figures.growth.is_some_and(|growth| growth.is_proven);
-    // A stall holds back what is due in it, and the next one as much again only if that was made up
-    // for between them. It is known to the intervals in which it begins and ends.
+    // A stall holds back the operations due in it, which must be worked off before the next one.
+    // Its start and its end are known to one interval each.
     let held_ns = stalls.map_or(0, |stalls| stalls.longest_ns + 2 * stalls.width_ns);
     let held = held_ns as f64 / run.measured_ns as f64;
     let remains = figures.dropped as f64 / due > within + held;
@@ -167,9 +165,9 @@ fn verdict(
     ArrivalVerdict::Sustained
 }
 
-/// Whether all slots of a job were in flight all the time, and did less than was requested, beyond
-/// chance: what they do is then all that they can. A small overload shows by that while its
-/// backlog, which random arrivals make uneven, still looks like one that wanders.
+/// Whether all slots of a job were always in flight and yet completed fewer operations than
+/// requested, beyond chance: the storage can do no more. This detects a small overload whose
+/// backlog still looks like a random walk.
 fn falls_short(run: &Run, at: usize) -> bool {
     let job = &run.jobs[at];
     let always_full = job.arrivals.queued as f64 >= ALWAYS * job.arrivals.due as f64;
@@ -181,9 +179,9 @@ fn falls_short(run: &Run, at: usize) -> bool {
     done.is_some_and(|done| asked_per_s > done.value * (BEYOND_CHANCE * done.half_width).exp())
 }
 
-/// Whether operations were due at another rate than requested. Their number shows it, and so do the
-/// distances between them: a run limited by a count continues for a while after the last operation
-/// is due, and the distances of a job with few operations are those that fit into the window.
+/// Whether operations were due at another rate than requested. Both their number and their
+/// inter-arrival times must show it: a run limited by a count continues after its last due time,
+/// and a job with few operations has only the inter-arrival times that fit into the window.
 fn has_other_rate(run: &Run, open: &[usize], figures: &ArrivalFigures) -> bool {
     let Some(asked_per_s) = figures.asked_per_s else { return false };
     let (mut gaps, mut in_gaps) = (0.0, 0.0);
@@ -204,7 +202,7 @@ fn has_other_rate(run: &Run, open: &[usize], figures: &ArrivalFigures) -> bool {
     differs(gaps, in_gaps) && differs(figures.due as f64, in_window)
 }
 
-/// Whether Poisson arrivals are more or less even than those are.
+/// Whether the coefficient of variation of Poisson arrivals differs from 1 beyond chance.
 fn has_other_scatter(run: &Run, open: &[usize], figures: &ArrivalFigures) -> bool {
     let poisson = open.iter().any(|at| {
         matches!(run.plan.jobs[*at].pace, Pace::Rate { arrivals: Arrivals::Poisson, .. })
@@ -213,13 +211,13 @@ fn has_other_scatter(run: &Run, open: &[usize], figures: &ArrivalFigures) -> boo
     if !poisson || due < FEWEST_GAPS * open.len() as f64 {
         return false;
     }
-    // The standard error of the CV of n exponential distances is 1 / sqrt(n), and the tail of its
-    // law is that of its logarithm.
+    // The CV of n exponential inter-arrival times has a standard error of 1 / sqrt(n); its
+    // logarithm is approximately normal.
     figures.gap_cv.is_some_and(|cv| cv.ln().abs() > CV_WITHIN.max(CHANCE / due.sqrt()))
 }
 
-/// Largest coefficient of variation of the distances that a table gives: the standard error of
-/// their mean is this over the root of their number. Of bursts, what has the same meaning.
+/// Largest coefficient of variation of a table's inter-arrival times: divided by the root of their
+/// number, the standard error of their mean. For bursts, the root of the dispersion.
 fn scatter(run: &Run, open: &[usize]) -> f64 {
     let of = |at: &usize| match &run.plan.jobs[*at].pace {
         Pace::Rate { arrivals: Arrivals::Drawn(table), .. } => {
@@ -250,11 +248,11 @@ fn requested(job: &Job) -> Option<f64> {
     if whole == 0 {
         return Some(rate);
     }
-    // Only a run of whole rounds has the mean rate of a round, so others are not compared with it.
+    // Only a run of whole rounds has the mean rate of its phases, so phases are not compared.
     None
 }
 
-/// Coefficient of variation of the due times' distances, pooled over jobs of one rate.
+/// Coefficient of variation of the inter-arrival times, pooled over jobs of equal pace.
 fn gap_cv(run: &Run, open: &[usize]) -> Option<f64> {
     let (mut gaps, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for at in open {
@@ -282,7 +280,7 @@ mod tests {
     use iosonde_model::plan::chance::Chance;
     use iosonde_model::record::run::ArrivalsRun;
 
-    /// Jobs of an open loop with Poisson arrivals that were asked for this rate each.
+    /// Jobs of an open loop with Poisson arrivals, each with this requested rate.
     fn asked(jobs: u32, per_s: f64) -> Run {
         let mut run = open_run_of(&Load { iops: 100.0, ..Load::default() }, |_| 0);
         let rate = Rate::Ops(per_s);
@@ -292,7 +290,7 @@ mod tests {
         run
     }
 
-    /// Draws Poisson arrivals of this rate for each job, and says whether they are off schedule.
+    /// Draws Poisson arrivals of this rate for each job; returns whether they are off schedule.
     fn is_off(run: &mut Run, per_s: f64, chance: &mut Chance) -> bool {
         for job in &mut run.jobs {
             job.arrivals = ArrivalsRun::default();
@@ -369,7 +367,7 @@ mod tests {
         };
         let cut: Vec<u64> = (0..200).map(slow_times).collect();
         assert!(backlog::recurs(&cut));
-        // The second rise is larger, or goes on for longer, than what was made up for.
+        // The second rise is larger or longer than the first, which was made up for.
         let larger: Vec<u64> = (0..80).map(|at| slow_times(at) * (1 + 2 * (at / 60))).collect();
         let rise = (0..90).map(|look| look * 11_000_000);
         let longer: Vec<u64> = (0..60).map(slow_times).chain(rise).collect();

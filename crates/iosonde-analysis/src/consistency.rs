@@ -25,7 +25,7 @@ pub(crate) use time::window_ns;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Consistency {
-    /// In the order of evaluation.
+    /// The identities in the order of evaluation.
     pub entries: Vec<Identity>,
 }
 
@@ -42,14 +42,14 @@ pub struct Identity {
     pub tolerance: f64,
     /// Whether it holds.
     pub ok: bool,
-    /// The consequence if it does not.
+    /// Consequence if it fails.
     pub severity: Severity,
-    /// Whether what the equation names explains the difference.
+    /// Whether the term named by the equation explains the difference.
     #[serde(skip)]
     pub explained: bool,
 }
 
-/// The consequence of an identity that fails.
+/// Consequence of a failed identity.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -60,7 +60,7 @@ pub enum Severity {
 }
 
 impl Consistency {
-    /// Whether no severe identity fails.
+    /// Whether no identity of severity [`Severity::Invalid`] fails.
     pub fn valid(&self) -> bool {
         self.broken().all(|entry| entry.severity != Severity::Invalid)
     }
@@ -70,18 +70,18 @@ impl Consistency {
         self.entries.iter().filter(|entry| !entry.ok)
     }
 
-    /// An identity that fails, by code.
+    /// The failed identity with this code.
     pub fn broken_code(&self, code: &str) -> Option<&Identity> {
         self.broken().find(|entry| entry.code == code)
     }
 }
 
-/// The sign of an equation, and what it says of the right side.
+/// Sign of an equation, and its words for the right side.
 const SIGNS: [(&str, &str); 4] =
     [(" = ", ""), (" >= ", "at least "), (" <= ", "at most "), (" > ", "more than ")];
 
 impl Identity {
-    /// What was found and what was expected, for an identity that does not hold.
+    /// Found and expected value of a failed identity.
     pub fn words(&self) -> String {
         let first = SIGNS.iter().filter_map(|sign| Some((self.equation.find(sign.0)?, sign)));
         let Some((at, (sign, word))) = first.min_by_key(|(at, _)| *at) else {

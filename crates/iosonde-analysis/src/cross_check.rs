@@ -1,4 +1,4 @@
-//! Does another program measure the same figures?
+//! Comparison with the figures that another program measures.
 
 use serde::Serialize;
 
@@ -9,14 +9,14 @@ use iosonde_model::record::run::Run;
 use iosonde_stats::Ratio;
 use iosonde_stats::ratio::ROUNDS_FOR_INTERVAL;
 
-/// Ratios that differ from one by less than this share are alike.
+/// Ratios that differ from one by no more than this share count as equal.
 pub const TOLERANCE: f64 = 0.05;
 
 /// The measurements of both programs in one round.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossRound {
     pub ours: Seen,
-    /// The other program's.
+    /// The other program's measurement.
     pub theirs: Seen,
 }
 
@@ -27,11 +27,11 @@ pub struct Seen {
     pub iops: f64,
     /// Median latency from before submission, ns.
     pub p50_ns: Option<u64>,
-    /// 99th percentile of it, ns.
+    /// 99th percentile of that latency, ns.
     pub p99_ns: Option<u64>,
 }
 
-/// Whether both agree.
+/// Whether both programs agree.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Agreement {
@@ -52,11 +52,11 @@ pub struct CrossCheck {
     pub witness: String,
     /// Completed rounds, in order; the other program went first in every second one.
     pub rounds: Vec<CrossRound>,
-    /// Of the operations per second.
+    /// Ratio of the operations per second.
     pub iops: Option<Ratio>,
-    /// Of the median latency: information, not part of the verdict.
+    /// Ratio of the median latencies: information, not part of the verdict.
     pub p50: Option<Ratio>,
-    /// Of the 99th percentile: likewise.
+    /// Ratio of the 99th percentiles: likewise.
     pub p99: Option<Ratio>,
     /// The verdict; `None` without a ratio.
     pub agreement: Option<Agreement>,
@@ -64,7 +64,7 @@ pub struct CrossCheck {
     pub missing: Option<String>,
 }
 
-/// Evaluates rounds; `missing` says why there are none or fewer than requested.
+/// Evaluates rounds; `missing` is the reason why there are none or fewer than requested.
 pub fn cross_check<'a>(
     title: &str,
     witness: &str,

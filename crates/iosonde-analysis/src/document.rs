@@ -1,4 +1,4 @@
-//! How figures stand in JSON documents: rounded where a fraction says nothing, percentiles by name.
+//! Figures in JSON documents: rounded where a fraction means nothing, percentiles by name.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(crate) fn name(q: f64) -> String {
     format!("p{}", (q * 1e6).round() / 1e4)
 }
 
-/// A time in ns or a rate in bytes per second without its fraction; null where there is none.
+/// A time in ns or a rate in bytes per second without its fraction; null for `None`.
 pub(crate) fn whole<S: Serializer>(
     value: &(impl Copy + Into<Option<f64>>),
     to: S,
@@ -20,7 +20,7 @@ pub(crate) fn whole<S: Serializer>(
     (*value).into().map(|value| value.round() as u64).serialize(to)
 }
 
-/// What stands of all jobs beside a summary, which has their directions.
+/// The figures of all jobs without their directions, which the summary contains.
 pub(crate) fn beside_summary<S: Serializer>(all: &GroupFigures, to: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Fields {
@@ -32,7 +32,7 @@ pub(crate) fn beside_summary<S: Serializer>(all: &GroupFigures, to: S) -> Result
     Fields { depth_asked, depth_seen, read_share }.serialize(to)
 }
 
-/// The interval of a rate and why there is none, beside the rate.
+/// The interval of a rate, and the reason if there is none.
 pub(crate) fn rate_interval<S: Serializer>(
     interval: &Option<Result<(f64, f64), NoInterval>>,
     to: S,
@@ -49,7 +49,7 @@ pub(crate) fn rate_interval<S: Serializer>(
     .serialize(to)
 }
 
-/// A latency, where there is one, as a map.
+/// A latency as a map; null for `None`.
 pub(crate) fn percentiles<'a, S: Serializer, L>(latency: &'a L, to: S) -> Result<S::Ok, S::Error>
 where
     &'a L: Into<Option<&'a LatencyFigures>>,
@@ -57,8 +57,8 @@ where
     latency.into().map(Percentiles).serialize(to)
 }
 
-/// A latency as a map; beside it the 95 % intervals of its mean and of every percentile that has a
-/// value, null where there is none, and why each that is missing is missing.
+/// A latency as a map, the 95 % intervals of its mean and of every known percentile (null if there
+/// is none), and the reason for each missing value.
 pub(crate) fn latency_in_full<S: Serializer>(
     latency: &LatencyFigures,
     to: S,

@@ -101,15 +101,15 @@ pub enum Judgement {
     },
     /// It does not hold.
     Missed {
-        /// The figure, which decides, so that the same result has the same exit code.
+        /// The figure. It alone decides, so that equal results have equal exit codes.
         measured: f64,
         /// Its 95 % interval within the run, if there is one.
         #[serde(skip_serializing_if = "Option::is_none")]
         interval: Option<(f64, f64)>,
     },
-    /// The figure is not known.
+    /// The figure is unknown.
     Unknown {
-        /// Why.
+        /// Why it is unknown.
         reason: String,
     },
 }
@@ -226,7 +226,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// `iops>=3990, which was missed`, if it was; whether by more than the interval of the figure.
+    /// `iops>=3990, which was missed`, if it was, and whether by less than the interval.
     pub fn missed(&self) -> Option<String> {
         let Judgement::Missed { interval, .. } = self.judgement else { return None };
         let by = match self.expectation.is_within(interval) {
@@ -299,7 +299,7 @@ fn hint(word: &str, known: &[&str]) -> String {
         .map_or(String::new(), |near| format!("; did you mean {near}?"))
 }
 
-/// Reads a limit in the unit of its metric: `10k` operations (decimal), `1GB/s`, `2ms`.
+/// Parses a limit in the unit of its metric: `10k` operations (decimal), `1GB/s`, `2ms`.
 fn limit(metric: Metric, value: &str) -> Result<f64, UnitError> {
     match metric {
         Metric::Iops => operations(value),

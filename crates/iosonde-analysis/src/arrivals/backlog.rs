@@ -1,8 +1,8 @@
-//! The backlog of an open loop: whether it grows, since when, and how fast.
+//! The backlog of an open loop: whether, since when and how fast it grows.
 //!
-//! The backlog of a queue at its limit, of which nothing grows, is a random walk: what is due and
-//! what is served differ by chance from one look to the next. A growth is proven where it is more
-//! than such a walk with the same steps would reach.
+//! The backlog of a queue at its limit is a random walk if it does not grow: arrivals and
+//! completions differ by chance from one sample to the next. Growth is proven if it exceeds what a
+//! random walk with the same steps would reach.
 
 use serde::Serialize;
 
@@ -12,24 +12,24 @@ use iosonde_model::units::{count, duration};
 use iosonde_stats::stall::Stalls;
 use iosonde_stats::summary::{Summary, t_975};
 
-/// Share of its peak at or below which a backlog was made up for.
+/// Share of its peak at or below which a backlog counts as worked off.
 const MADE_UP: f64 = 0.1;
-/// Share of the largest backlog of the end that one before it must have had to be like it.
+/// Share of the last backlog's peak that a comparable earlier backlog must have reached.
 const AS_LARGE: f64 = 0.8;
-/// Standard errors of the mean step that a growth must exceed. The part in which it grows is
-/// chosen, so that chance has many tries: one run of a hundred at 95 or 98 % load.
+/// Standard errors of the mean step that a growth must exceed. The part is chosen by fit, so chance
+/// has many tries: it passes in one run of a hundred at 95 or 98 % load.
 const ERRORS: f64 = 2.5;
-/// Operations by which it must fall behind.
+/// Fewest operations by which the queue must fall behind.
 const FALLS_BEHIND: f64 = 10.0;
-/// Steps into which a part is divided at most, and at least: what single looks are off by adds up
-/// in no sum of steps.
+/// Most and fewest steps into which a part is divided. Errors of single samples do not accumulate
+/// over the steps.
 const MOST_STEPS: usize = 20;
 const FEWEST_STEPS: usize = 8;
-/// Places at which the growth may begin, in equal distances, and the shortest part, in such.
+/// Number of equidistant places at which growth may begin, and the shortest part in such places.
 const PLACES: usize = 50;
 const SHORTEST: usize = 6;
 
-/// How the backlog grew in a part of the window that goes on to its end.
+/// Growth of the backlog in a part of the window that extends to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Growth {
     /// Estimate, seconds of work per second.
@@ -40,7 +40,7 @@ pub struct Growth {
     pub high: f64,
     /// When the part begins, ns since the window opened.
     pub since_ns: u64,
-    /// Whether it is more than chance, and some operations.
+    /// Whether it exceeds both chance and a minimum number of operations.
     #[serde(skip)]
     pub is_proven: bool,
 }
@@ -57,8 +57,8 @@ impl Growth {
     }
 }
 
-/// Growth of the backlog, the worst job's. What a stall holds back is a step of the backlog and no
-/// growth; that it is made up for afterwards counts.
+/// Growth of the worst job's backlog. The rise in a stall is a step and not growth; the decrease
+/// after a stall counts.
 pub(super) fn growth(run: &Run, open: &[usize], stalls: Option<&Stalls>) -> Option<Growth> {
     let spans = stalls.map(|stalls| stalled::low_spans(run, stalls)).unwrap_or_default();
     let growths = open.iter().filter_map(|at| {
@@ -74,17 +74,17 @@ pub(super) fn growth(run: &Run, open: &[usize], stalls: Option<&Stalls>) -> Opti
     })
 }
 
-/// Growth in the part in which it is proven, or else in all of these looks.
+/// Growth in the part in which it is proven, or else over all samples.
 fn of_backlog(backlog_ns: &[f64], width_ns: u64, due_per_s: f64) -> Option<Growth> {
     let part = of_part(backlog_ns, bend(backlog_ns), width_ns, due_per_s);
     part.filter(|part| part.is_proven).or_else(|| of_part(backlog_ns, 0, width_ns, due_per_s))
 }
 
-/// Growth from a look on: the mean of steps of equal length, with the interval of Student's t.
+/// Growth from a sample on: the mean of steps of equal length, with Student's t interval.
 fn of_part(backlog_ns: &[f64], start: usize, width_ns: u64, due_per_s: f64) -> Option<Growth> {
     let part = &backlog_ns[start..];
     let joined = part.len().saturating_sub(1).div_ceil(MOST_STEPS).max(1);
-    // The steps end with the last look.
+    // The steps end with the last sample.
     let ends: Vec<f64> = part.iter().rev().step_by(joined).copied().collect();
     let step_ns = joined as f64 * width_ns as f64;
     let steps: Vec<f64> = ends.windows(2).map(|pair| (pair[0] - pair[1]) / step_ns).collect();
@@ -104,9 +104,9 @@ fn of_part(backlog_ns: &[f64], start: usize, width_ns: u64, due_per_s: f64) -> O
     })
 }
 
-/// The look from which on a line that was level before and rises then fits best, by the least
-/// squares (Hinkley, "Bivariate segmented regression", Technometrics 11(3), 1969, with the first
-/// slope 0); 0 if none does better than a level.
+/// The sample at which a line that is level before it and rises after it fits best by least squares
+/// (Hinkley, "Bivariate segmented regression", Technometrics 11(3), 1969, with the first slope 0);
+/// 0 if no such line fits better than a level.
 fn bend(looks: &[f64]) -> usize {
     let n = looks.len() as f64;
     let mean = looks.iter().sum::<f64>() / n;
@@ -125,7 +125,7 @@ fn bend(looks: &[f64]) -> usize {
     best.map_or(0, |(start, _)| start)
 }
 
-/// The backlog as it would be without its changes in these spans, ns.
+/// The backlog without its changes in these spans, ns.
 fn outside(spans: &[(u64, u64)], backlog_ns: &[u64], width_ns: u64) -> Vec<f64> {
     let mut last_ns = backlog_ns.first().copied().unwrap_or(0);
     let mut sum_ns = last_ns as f64;
@@ -140,16 +140,16 @@ fn outside(spans: &[(u64, u64)], backlog_ns: &[u64], width_ns: u64) -> Vec<f64> 
     looks.collect()
 }
 
-/// By how much the least backlog of the last quarter exceeds that of the last three quarters: what
-/// a queue keeps that makes up for what slow times hold back, if only in part.
+/// Rise of the smallest backlog from the last three quarters to the last quarter: work that a queue
+/// has not caught up with between slow times.
 pub(super) fn risen(backlog_ns: &[u64]) -> u64 {
     let quarter = backlog_ns.len() / 4;
     let least = |from: usize| backlog_ns[from..].iter().min().copied().unwrap_or(0);
     least(3 * quarter) - least(quarter)
 }
 
-/// Whether a backlog that was at least as large and as long as that of the end was made up for
-/// before: the run ended within a slow time of several, and nothing is known of what follows.
+/// Whether an earlier backlog, about as large and at least as long as the last one, was worked off:
+/// the run ended within one of several slow times, and what would follow is unknown.
 pub(super) fn recurs(backlog_ns: &[u64]) -> bool {
     let (mut start, mut peak_ns) = (0, 0);
     let mut made_up: Vec<(usize, u64)> = Vec::new();
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn what_slow_times_leave_rises_and_what_is_made_up_for_does_not() {
-        // Each ten looks the backlog grows by 50 and shrinks by 30, or by 50.
+        // Every ten samples the backlog grows by 50 and shrinks by 30, or by 50.
         let after = |shrinks: u64| {
             let level = |look: u64| (look / 10) * (50 - shrinks) + (look % 10).min(5) * 10;
             (0..80).map(level).collect::<Vec<u64>>()

@@ -6,7 +6,7 @@ use iosonde_model::record::run::Run;
 
 use super::{Identity, Severity, significant, thousands};
 
-/// Share by which the device's bytes may differ from ours, besides requests crossing the edges.
+/// Share by which the device's bytes may differ from ours, besides requests that cross an edge.
 const TRANSFERS: f64 = 0.02;
 /// Tolerance of Little's law at the device, whose counters tick in milliseconds.
 const QUEUE: f64 = 0.05;

@@ -12,8 +12,8 @@ use super::{Identity, Severity, significant};
 const LITTLE: f64 = 0.01;
 /// Tolerance of the requested depth.
 const DEPTH: f64 = 0.05;
-/// Fewest operations of a job, per request of its depth, that show the depth: while the first fill
-/// the queue and the last leave it, there are fewer in flight, which fewer operations would show.
+/// Fewest operations of a job, per request of its depth, that show the depth: the queue is not full
+/// while the first operations fill it and the last ones drain it.
 const ENOUGH: u64 = 20;
 
 /// Whether a group of jobs made enough operations to show its depth.
@@ -50,8 +50,8 @@ pub(super) fn little(run: &Run) -> Option<Identity> {
     Some(Identity::new("little", severity, residual, LITTLE, equation))
 }
 
-/// The mean queue depth is at least 95 % of the requested depth; not evaluated if depth is only a
-/// label, or a limit, or after too few operations.
+/// The mean queue depth is at least 95 % of the requested depth. Not evaluated if the depth is only
+/// a label or a limit, or after too few operations.
 pub(super) fn depth(run: &Run, figures: &Figures) -> Option<Identity> {
     let requested = figures.all.depth_asked as f64;
     // A controlled depth was evaluated by the controller, and its jobs may have no share of it.
@@ -101,7 +101,7 @@ mod tests {
         let entry = depth(&run, &figures(&run)).unwrap();
         assert!(!entry.ok);
         assert_eq!(entry.severity, Severity::Note);
-        // The tolerance stands beside the equation, and not in it too.
+        // The tolerance is shown next to the equation and not in it.
         assert_eq!(entry.equation, "mean queue depth 1.00 >= requested depth 32.0");
         assert_eq!(entry.tolerance, 0.05);
         let mut late = run.clone();

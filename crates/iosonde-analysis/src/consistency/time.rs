@@ -42,7 +42,7 @@ pub(super) fn drift(run: &Run) -> Identity {
     Identity::new("clock", Severity::Note, drift / 1e9, DRIFT_PPB / 1e9, equation)
 }
 
-/// The window as the readings at its edges saw it: the pair to `measured_boottime_ns`.
+/// Window between the clock readings at its edges: the counterpart of `measured_boottime_ns`.
 pub(crate) fn window_ns(run: &Run) -> u64 {
     if run.process.span_ns > 0 { run.process.span_ns } else { run.measured_ns }
 }
@@ -83,7 +83,7 @@ pub(super) fn cpu(run: &Run) -> Option<Identity> {
     Some(Identity::new("cpu", Severity::Note, residual, tolerance, equation))
 }
 
-/// Bandwidth is no more than the link carries; with the link unknown, no more than memory gives.
+/// Bandwidth does not exceed that of the link or, if the link is unknown, that of memory.
 pub(super) fn bandwidth(run: &Run, figures: &Figures) -> Option<Identity> {
     if !is_real(run) {
         return None;
@@ -109,7 +109,7 @@ pub(super) fn bandwidth(run: &Run, figures: &Figures) -> Option<Identity> {
 }
 
 /// Latency is at least that of this engine with a backend that does nothing. Data is generated
-/// before an operation, and compared after it.
+/// before an operation and compared after it, so that time is excluded.
 pub(super) fn floor(run: &Run, figures: &Figures) -> Option<Identity> {
     let mean_ns = figures.all.total.latency.mean_ns?;
     let backend = &run.backend;
@@ -171,7 +171,7 @@ mod tests {
         assert!(floor(&run, &figures(&run)).unwrap().ok);
         run.backend.tool_overhead_ps = 10_000_000_000_000;
         assert!(!floor(&run, &figures(&run)).unwrap().ok);
-        // Large writes of new data: what takes long is not part of the latency.
+        // Large writes of new data: generating it is not part of the latency.
         run.backend.tool_overhead_data_ps = run.backend.tool_overhead_ps - 30_000;
         let entry = floor(&run, &figures(&run)).unwrap();
         assert!(entry.ok && entry.equation.ends_with(">= tool overhead without data 30.0 ns"));
