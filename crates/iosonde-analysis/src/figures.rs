@@ -43,13 +43,13 @@ const MATERIAL_CHANGE: f64 = 0.02;
 /// Relative difference between the halves at or above which a run is reported as not having reached
 /// steady state: steps below 5 % are not reported (method 2.4).
 const UNSTEADY_FROM: f64 = 0.10;
-/// Standard errors by which they must differ besides.
+/// Standard errors by which the halves must also differ.
 const STANDARD_ERRORS: f64 = 3.0;
 
 /// Figures of one run, serialised as in its document.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figures {
-    /// Length of the part of the window the figures come from, ns.
+    /// Length of the part of the window that the figures come from, ns.
     pub window_ns: u64,
     /// Whether the planned warm-up was enough.
     pub steady: Steady,
@@ -58,9 +58,9 @@ pub struct Figures {
     pub all: GroupFigures,
     /// Each role, in the order of the plan.
     pub roles: Vec<GroupFigures>,
-    /// The phases of roles that have some.
+    /// The phases of all roles that have phases.
     pub phases: Vec<PhaseFigures>,
-    /// Short times in which far less was done than usual, if they took 1 % of the window or half a
+    /// Stalls: drops far below the usual rate, if they cost 1 % of the window or one lasts half a
     /// second.
     #[serde(skip)]
     pub stalls: Option<Stalls>,
@@ -72,7 +72,7 @@ pub struct Figures {
     pub cpu_user_share: Option<f64>,
     /// System CPU time of the process over its wall time; 1 is one CPU.
     pub cpu_system_share: Option<f64>,
-    /// Context switches of the process per operation, voluntary and not.
+    /// Voluntary and involuntary context switches of the process per operation.
     #[serde(rename = "context_switches_per_op")]
     pub switches_per_op: Option<f64>,
     /// I/O system calls per operation.
@@ -83,9 +83,9 @@ pub struct Figures {
     pub durable: Option<Durable>,
     /// Open-loop figures; `None` in a closed loop.
     pub arrivals: Option<ArrivalFigures>,
-    /// Each target, where jobs use several, all jobs together.
+    /// Figures by target, all jobs together, if jobs use several targets.
     pub targets: Vec<TargetFigures>,
-    /// Requests by priority, where some have one of their own, all jobs together.
+    /// Figures by priority, all jobs together, if requests have priorities.
     pub priorities: Vec<PriorityFigures>,
 }
 
@@ -93,7 +93,7 @@ pub struct Figures {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Steady {
-    /// Nothing else was discarded.
+    /// Nothing beyond the planned warm-up was discarded.
     AsPlanned,
     /// MSER-5 additionally discarded this much from the start of the window.
     Lengthened {
@@ -120,7 +120,7 @@ pub struct GroupFigures {
     pub sync: DirectionFigures,
     /// All data operations.
     pub total: DirectionFigures,
-    /// Share of reads of the operations, `0..=1`; `None` without operations.
+    /// Reads as a share of the data operations, `0..=1`; `None` without operations.
     pub read_share: Option<f64>,
     /// Requested queue depth, summed over jobs.
     pub depth_asked: u64,
@@ -139,26 +139,26 @@ pub struct DirectionFigures {
     /// Its 95 % interval, or why there is none; `None` without operations.
     #[serde(flatten, serialize_with = "document::rate_interval")]
     pub iops_interval: Option<Result<(f64, f64), NoInterval>>,
-    /// What half of that interval would be, about, as a share of the rate, where a run is too short
-    /// for one; else `None`.
+    /// Approximate half-width of that interval, as a share of the rate, if the run is too short for
+    /// an interval; else `None`.
     #[serde(skip)]
     pub iops_scatter: Option<f64>,
     /// Bytes per second.
     #[serde(serialize_with = "document::whole")]
     pub bytes_per_s: f64,
-    /// Latency to after reaping: in an open loop from the due time, else from before submission.
+    /// Latency until after reaping: from the due time in an open loop, else from before submission.
     #[serde(flatten, serialize_with = "document::latency_in_full")]
     pub latency: LatencyFigures,
-    /// Open loop: from before submission to after reaping.
+    /// Open loop: service time, from before submission to after reaping.
     #[serde(rename = "service_ns", serialize_with = "document::percentiles")]
     pub service: Option<LatencyFigures>,
-    /// Open loop: from the due time to before submission.
+    /// Open loop: lag, from the due time to before submission.
     #[serde(rename = "lag_ns", serialize_with = "document::percentiles")]
     pub lag: Option<LatencyFigures>,
-    /// From before submission to the return of the call, if requested.
+    /// Submission latency, from before submission to the return of the call, if requested.
     #[serde(rename = "slat_ns", serialize_with = "document::percentiles")]
     pub slat: Option<LatencyFigures>,
-    /// From the return of that call to after reaping.
+    /// Completion latency, from the return of that call to after reaping.
     #[serde(rename = "clat_ns", serialize_with = "document::percentiles")]
     pub clat: Option<LatencyFigures>,
 }
@@ -171,8 +171,8 @@ pub struct LatencyFigures {
     pub mean_ns: Option<f64>,
     /// Its 95 % interval, ns, or why there is none.
     pub mean_interval_ns: Result<(f64, f64), NoInterval>,
-    /// What half of that interval would be, about, as a share of the mean, where a run is too short
-    /// for one; else `None`.
+    /// Approximate half-width of that interval, as a share of the mean, if the run is too short for
+    /// an interval; else `None`.
     #[serde(skip)]
     pub mean_scatter: Option<f64>,
     /// Sample standard deviation, ns.
@@ -185,13 +185,13 @@ pub struct LatencyFigures {
     pub overflow: u64,
     /// [`QUANTILES`], each with its interval or the reason why it is not known.
     pub quantiles: Vec<Quantile>,
-    /// [`FIVE_NINES`], which few runs are long enough for: experiments that ask for it show it.
+    /// [`FIVE_NINES`], for which few runs are long enough: only experiments that use it show it.
     #[serde(skip)]
     pub five_nines: Quantile,
 }
 
 impl DirectionFigures {
-    /// Half the interval of the rate, as a share of it, where it is known.
+    /// Half-width of the rate's interval, as a share of the rate, if known.
     pub(crate) fn iops_half_width(&self) -> Option<f64> {
         let (low, high) = self.iops_interval?.ok()?;
         (self.iops > 0.0).then(|| (high - low) / 2.0 / self.iops)
@@ -199,7 +199,7 @@ impl DirectionFigures {
 }
 
 impl LatencyFigures {
-    /// Half the interval of the mean, as a share of it, where it is known.
+    /// Half-width of the mean's interval, as a share of the mean, if known.
     pub(crate) fn mean_half_width(&self) -> Option<f64> {
         let (low, high) = self.mean_interval_ns.ok()?;
         self.mean_ns.filter(|mean| *mean > 0.0).map(|mean| (high - low) / 2.0 / mean)
@@ -213,26 +213,26 @@ impl LatencyFigures {
             .find(|quantile| (quantile.q - q).abs() < 1e-9)
     }
 
-    /// The value of that quantile, ns, if it is known.
+    /// The value of the quantile `q`, ns, if known.
     pub fn at(&self, q: f64) -> Option<u64> {
         self.quantile(q).and_then(Quantile::value_ns)
     }
 
-    /// The same without its values if they would mislead; the reason is reported elsewhere.
+    /// A copy without values, which would mislead; the reason is reported elsewhere.
     fn withheld(&self) -> LatencyFigures {
         LatencyFigures { count: self.count, ..LatencyFigures::of(&Histogram::new()) }
     }
 
-    /// The figures of a distribution that is known for the whole run only: without intervals.
+    /// The figures, without intervals, of a distribution known only for the whole run.
     pub fn of(histogram: &Histogram) -> LatencyFigures {
         LatencyFigures::over_time(histogram, Loop::Closed, Err(NoInterval::OnlyWhole))
     }
 
-    /// The figures of a distribution that is also known over time, or why it is not.
+    /// The figures of a distribution with its batches over time, or the reason why it has none.
     pub fn over_time(histogram: &Histogram, of_loop: Loop, batches: Batches<'_>) -> LatencyFigures {
         let mean = batches.and_then(|batches| dependent::mean(batches, of_loop));
         let mean_interval_ns = mean.and_then(|mean| {
-            // What completes in no whole batch, as after a freeze at the end, is in the mean.
+            // The mean includes operations in no whole batch, as after a freeze at the end.
             let (low, high) = mean.latency_bounds();
             let holds = histogram.mean().is_some_and(|mean| (low..=high).contains(&mean));
             if holds { Ok((low, high)) } else { Err(NoInterval::RunLonger) }
@@ -284,7 +284,7 @@ pub fn figures(run: &Run) -> Figures {
     let ops: u64 = series::directions(run).map(|direction| direction.ops).sum();
     let per_op = |amount: u64| (ops > 0).then(|| amount as f64 / ops as f64);
     let process = &run.process;
-    // The readings of the process are taken by another thread, which may come late to an edge.
+    // Another thread reads the counters of the process and may be late at an edge of the window.
     let whole = run.measured_ns as f64 / process.span_ns.max(1) as f64;
     let of_process = |amount: u64| per_op(amount).map(|each| each * whole);
     let share = |ns: u64| (process.span_ns > 0).then(|| ns as f64 / process.span_ns as f64);
@@ -330,7 +330,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// What is left of these directions over time.
+    /// Batches of these directions after the cut.
     fn batches<'a>(
         self,
         directions: impl Iterator<Item = &'a DirectionRun>,
@@ -348,7 +348,7 @@ fn roles(run: &Run) -> Vec<(&str, Vec<usize>)> {
 fn group(run: &Run, role: &str, jobs: &[usize], cut: Cut) -> GroupFigures {
     let chosen = || jobs.iter().filter_map(|index| run.jobs.get(*index));
     let planned = || jobs.iter().filter_map(|index| run.plan.jobs.get(*index));
-    // Jobs may end before others do: a group's rate is over its own time.
+    // Some jobs may end early: a group's rate is over the time of its longest job.
     let longest_ns = chosen().map(|job| job.measured_ns).max().filter(|ns| *ns > 0);
     let own_ns = longest_ns.map_or(cut.window_ns, |ns| ns.saturating_sub(cut.skip_ns));
     let cut = Cut { window_ns: own_ns.min(cut.window_ns), ..cut };
@@ -401,10 +401,10 @@ pub fn depth_seen(run: &Run, job: &JobRun) -> f64 {
 }
 
 /// Decides whether steady state was reached, and how much to skip: whole intervals of the widest
-/// series, so that the same time is cut from every counter and every histogram.
+/// series, so that every counter and every histogram loses the same time.
 fn steadiness(run: &Run, stalls: Option<&Stalls>) -> (Steady, u64) {
-    // A load that was requested to be uneven is left as it is, and totals over the whole window are
-    // not cut.
+    // A load that is uneven by request is not cut, nor are slat histograms, which are totals over
+    // the whole window.
     if !run.plan.jobs.iter().all(|job| job.keeps_depth() && !job.reap.slat) {
         return (Steady::AsPlanned, 0);
     }

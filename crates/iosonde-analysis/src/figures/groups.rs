@@ -1,4 +1,4 @@
-//! The jobs of a run by role, and what they did by direction.
+//! The jobs of a run by role, and their figures by direction.
 
 use super::{DirectionFigures, Figures, GroupFigures};
 use iosonde_model::spec::Direction;
@@ -12,7 +12,7 @@ impl Figures {
 }
 
 impl GroupFigures {
-    /// The name of its role, or `all`.
+    /// Name of the role, or `all`.
     pub fn name(&self) -> &str {
         if self.role.is_empty() { "all" } else { &self.role }
     }

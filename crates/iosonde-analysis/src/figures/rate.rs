@@ -1,11 +1,11 @@
-//! What a direction did in a window, and how well its rate is known.
+//! Rate of a direction in a window, and its confidence interval.
 
 use super::{DirectionFigures, LatencyFigures};
 use iosonde_stats::Histogram;
 use iosonde_stats::dependent::{self, Batches, Loop};
 
 impl DirectionFigures {
-    /// Without what only some jobs record.
+    /// The figures that every job records; the others are `None`.
     pub(crate) fn of_window(
         (ops, bytes): (u64, u64),
         window_ns: u64,

@@ -6,22 +6,22 @@ use iosonde_stats::step::{TwoModes, two_modes};
 
 use crate::series::{self, Series};
 
-/// Share of the window lost in stalls, or else the length of one, ns, at or above which they count.
+/// Stalls matter if they cost this share of the window, or if one lasts this long, ns.
 const STALLED_FROM: f64 = 0.01;
 const LONG_STALL_NS: u64 = 500_000_000;
-/// Shares of the median between which an interval is low if a neighbour is, and below which it is
-/// low in any case.
+/// Shares of the median rate. An interval below the second is low; one below the first is low if a
+/// neighbour is.
 const NEAR: f64 = 0.75;
 const FAR_BELOW: f64 = 0.5;
-/// Median latencies in an interval at least: requests that are served together, or reaped together,
-/// complete together, and nothing completes between.
+/// Fewest median latencies per interval: requests that are served or reaped together complete
+/// together, with nothing in between.
 const CLUMPS: u64 = 2;
-/// Shortest freeze, ns, where they fill most of a run, and the same in median latencies of a closed
-/// loop, or in requests that an open loop has due.
+/// Shortest freeze if freezes fill most of a run: in ns, in median latencies of a closed loop, and
+/// in due requests of an open loop.
 const FREEZE_NS: u64 = 100_000_000;
 const MEDIANS: u64 = 20;
 const DUE: f64 = 20.0;
-/// Factor by which freezes cost more than the stalls that the median shows.
+/// Factor by which freezes must cost more than stalls to be reported instead.
 const FAR_MORE: f64 = 1.25;
 /// Smallest relative rise of a rate.
 pub(crate) const MOVES_FROM: f64 = 0.20;
@@ -29,16 +29,16 @@ pub(crate) const MOVES_FROM: f64 = 0.20;
 pub(crate) const ALL_EXPLAINED: f64 = 0.75;
 /// Shortest of several levels, in intervals.
 pub(crate) const SHORTEST: usize = 5;
-/// Changes from which on two levels alternate.
+/// Fewest changes between two levels that alternate.
 const FEWEST_CHANGES: usize = 4;
-/// Share of the higher of two levels from which on the lower one is a level and no freeze.
+/// Share of the higher level at or above which the lower one is a level and no freeze.
 const LEVEL_FROM: f64 = 0.2;
-/// Intervals whose mean stands for those in a stall.
+/// Number of intervals whose mean replaces the rate of a stalled one.
 const BESIDE: usize = 5;
 
-/// The stalls of a run that matter. An open loop makes up for them: what it does in an interval
-/// beyond what is due on average counts neither for what was lost nor for what is usual. Slow times
-/// that are one of two levels which alternate are no stalls.
+/// The stalls of a run that matter. An open loop catches up after them: operations beyond the mean
+/// due rate count neither for the loss nor for the usual rate. Slow times that are one of two
+/// alternating levels are no stalls.
 pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     let finest = series::is_even(run).then(|| series::finest(run))?;
     let due = due(run);
@@ -67,32 +67,32 @@ pub(crate) fn stalls(run: &Run) -> Option<Stalls> {
     (is_material && !alternating(run, series::STEP_NS).is_some_and(is_level)).then_some(stalls)
 }
 
-/// Those that cost far more: freezes that fill most of a run leave no median to see others by.
+/// The freezes if they cost far more: freezes that fill most of a run leave no usable median.
 fn greater(stalls: Option<Stalls>, freezes: Option<Stalls>) -> Option<Stalls> {
     let lost_ns = stalls.map_or(0.0, |stalls| stalls.lost_ns);
     freezes.filter(|freezes| freezes.lost_ns > FAR_MORE * lost_ns).or(stalls)
 }
 
-/// Median latency of the slowest of reads, writes, trims and syncs, ns: one of these may hold all
-/// others back.
+/// Median latency, ns, of the slowest of reads, writes, trims and syncs: each may hold back all
+/// others.
 fn slowest_median_ns(run: &Run) -> u64 {
     series::everything(run).filter_map(|each| each.latency.quantile(0.5)).max().unwrap_or(0)
 }
 
-/// How long nothing may be due by chance, ns, and no shorter than a freeze.
+/// Longest time in which nothing is due by chance, ns; at least [`FREEZE_NS`].
 fn longest_idle_ns(due: Due) -> u64 {
     let by_chance_ns = DUE * due.dispersion.max(1.0) * 1e9 / due.per_s.max(f64::MIN_POSITIVE);
     FREEZE_NS.max(by_chance_ns as u64)
 }
 
-/// How long nothing can end of an open loop that has just begun, ns of the window: the shortest
-/// latency, less the warm-up.
+/// Time in which no request of a new open loop can complete, ns of the window: the shortest latency
+/// minus the warm-up.
 fn filling_ns(run: &Run) -> u64 {
     series::latency(run).min().unwrap_or(0).saturating_sub(run.plan.warmup_ns)
 }
 
-/// The levels between which the rate alternates, each for [`SHORTEST`] intervals of this width or
-/// more.
+/// The two levels between which the rate alternates, each for at least [`SHORTEST`] intervals of
+/// this width.
 pub(crate) fn alternating(run: &Run, width_ns: u64) -> Option<TwoModes> {
     let found = two_modes(&series::finest(run).at_least(width_ns).iops())?;
     let lasts = found.changes >= FEWEST_CHANGES && found.stay >= SHORTEST as f64;
@@ -100,7 +100,7 @@ pub(crate) fn alternating(run: &Run, width_ns: u64) -> Option<TwoModes> {
     (lasts && differs && found.explained >= ALL_EXPLAINED).then_some(found)
 }
 
-/// What was due; `None` unless all jobs are open loops.
+/// Rate and dispersion of the due operations; `None` unless all jobs are open loops.
 fn due(run: &Run) -> Option<Due> {
     let is_open = !run.jobs.is_empty() && run.plan.jobs.iter().all(|job| job.is_open_loop());
     let sum = |of: fn(&ArrivalsRun) -> f64| run.jobs.iter().map(|job| of(&job.arrivals)).sum();
@@ -112,21 +112,21 @@ fn due(run: &Run) -> Option<Due> {
     })
 }
 
-/// Variance of the number due in an interval as a multiple of its mean, by the distances between
-/// due times: their squared coefficient of variation (Cox, "Renewal Theory", 1962, section 3.3).
+/// Variance of the number due in an interval over its mean: the squared coefficient of variation of
+/// the inter-arrival times (Cox, "Renewal Theory", 1962, section 3.3).
 fn dispersion(counts: &ArrivalsRun) -> f64 {
     let mean_ns = counts.gap_sum_ns as f64 / counts.gaps.max(1) as f64;
     let square = counts.gap_square_sum / counts.gaps.max(1) as f64;
     if mean_ns > 0.0 { (square / mean_ns.powi(2) - 1.0).max(0.0) } else { 0.0 }
 }
 
-/// Where a run with these stalls was in one: from and to, ns since the window opened, to 100 ms or
-/// to the width in which the stalls were seen.
+/// Spans of a run that lie in these stalls, ns since the window opened; the resolution is 100 ms or
+/// the width in which the stalls were found.
 pub(crate) fn low_spans(run: &Run, stalls: &Stalls) -> Vec<(u64, u64)> {
     spans(run, stalls, false)
 }
 
-/// The same, and where it was made up for after a stall, if so asked.
+/// Spans of stalls; with `catches_up`, each includes the intervals that make up for it.
 fn spans(run: &Run, stalls: &Stalls, catches_up: bool) -> Vec<(u64, u64)> {
     let series = series::whole(run);
     let joined = usize::try_from(stalls.width_ns.div_ceil(series.width_ns.max(1))).unwrap_or(1);
@@ -144,7 +144,7 @@ fn spans(run: &Run, stalls: &Stalls, catches_up: bool) -> Vec<(u64, u64)> {
         let is_inside = start > 0 && at < ops.len();
         let is_stall = is_inside || stall::is_standstill(&low, 1.0);
         if low.iter().any(|share| *share < FAR_BELOW) && is_stall {
-            // It begins and ends within an interval.
+            // A stall begins and ends within an interval, so both neighbours belong to it.
             let mut end = at + 1;
             while catches_up && end < ops.len() && share(end) > 1.0 {
                 end += 1;
@@ -162,8 +162,8 @@ pub(crate) fn is_within(spans: &[(u64, u64)], from_ns: u64, to_ns: u64) -> bool 
     spans.iter().any(|(start_ns, end_ns)| from_ns < *end_ns && to_ns > *start_ns)
 }
 
-/// Operations per second in each interval of a series of this run. Those in a stall get the mean of
-/// the half second before, or at the start of the first half second behind: a stall is no level.
+/// Operations per second in each interval of a series of this run. A stalled interval gets the mean
+/// of [`BESIDE`] others before it, or after it at the start: a stall is no level.
 pub(crate) fn rates_without(run: &Run, series: &Series, stalls: Option<&Stalls>) -> Vec<f64> {
     let mut rates = series.iops();
     let spans = stalls.map(|stalls| spans(run, stalls, due(run).is_some())).unwrap_or_default();

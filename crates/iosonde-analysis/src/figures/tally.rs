@@ -1,4 +1,4 @@
-//! What a direction did, summed over jobs.
+//! Figures of a direction, summed over jobs.
 
 use super::{Cut, DirectionFigures, LatencyFigures};
 use iosonde_model::record::run::DirectionRun;
@@ -29,10 +29,10 @@ impl Tally {
     }
 
     fn add(&mut self, direction: &DirectionRun, skip_ns: u64) {
-        // Nothing is cut from runs that have these.
+        // Runs with these histograms are never cut.
         let is_open = direction.response.count() > 0;
         self.open |= is_open;
-        // Beside an open loop the latency of a closed one is its response.
+        // Next to an open loop, the latency of a closed loop counts as its response time.
         self.response.merge(if is_open { &direction.response } else { &direction.latency });
         self.lag.merge(&direction.lag);
         self.slat.merge(&direction.slat);
