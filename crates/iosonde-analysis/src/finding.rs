@@ -78,19 +78,19 @@ pub struct Finding {
     pub words: String,
     /// The numbers and facts that triggered it.
     pub evidence: BTreeMap<&'static str, Evidence>,
-    /// By which share it may have moved a headline figure, where that is known.
+    /// Share by which it may have moved a headline figure, if known.
     #[serde(skip)]
     pub effect: Option<f64>,
     /// The figure that it may have moved.
     #[serde(skip)]
     moved: Headline,
-    /// Half the width of an interval, as a share, that excuses its effect at most.
+    /// Largest half-width of an interval, as a share, that can excuse its effect.
     #[serde(skip)]
     excuse: f64,
 }
 
 /// A headline figure that a finding may have moved. Each is compared with its own interval: an open
-/// loop, say, has the rate that was asked for, and its latencies alone are off.
+/// loop, for example, runs at the requested rate, and only its latencies are off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Headline {
     /// Operations per second.
@@ -100,11 +100,11 @@ enum Headline {
 }
 
 iosonde_model::words! {
-    /// The strength of the evidence for a finding. The weakest is the least.
+    /// Strength of the evidence for a finding, weakest first.
     #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Strength {
-        /// The evidence would also fit something else.
+        /// The evidence also fits other causes.
         ConsistentWith => "consistent with",
         /// Evidence and a discriminating test agree.
         Supported => "supported",
@@ -113,7 +113,7 @@ iosonde_model::words! {
     }
 }
 
-/// The effect of a finding on the verdict. The mildest is the least.
+/// Effect of a finding on the verdict, mildest first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
@@ -121,7 +121,7 @@ pub enum Severity {
     Fact,
     /// A warning that does not change the verdict.
     Warning,
-    /// It names what limits the result.
+    /// It names the limit of the result.
     Limit,
     /// The number has low confidence: it does not measure what it claims to.
     LowConfidence,
@@ -181,35 +181,35 @@ impl Finding {
         }
     }
 
-    /// About another subject than the one that its detector names.
+    /// Replaces the subject that the detector names.
     pub(crate) fn about(self, subject: impl Into<String>) -> Finding {
         Finding { subject: subject.into(), ..self }
     }
 
-    /// By which share it may have moved the rate: this, and not its presence, decides how far the
-    /// run is to be trusted.
+    /// Sets the share by which it may have moved the rate. This share, and not the presence of the
+    /// finding, decides how far the run can be trusted.
     pub(crate) fn moves(self, share: f64) -> Finding {
         Finding { effect: Some(share), ..self }
     }
 
-    /// By which share it may have moved the mean latency.
+    /// Sets the share by which it may have moved the mean latency.
     pub(crate) fn moves_latency(self, share: f64) -> Finding {
         Finding { moved: Headline::Latency, ..self.moves(share) }
     }
 
-    /// It scatters the rates of the run, so that a wide interval excuses nothing.
+    /// Marks a finding that scatters the run's rates: a wide interval does not excuse it.
     pub(crate) fn scatters(self) -> Finding {
         Finding { excuse: WITHOUT_INTERVAL, ..self }
     }
 
-    /// It is a bias that the run cannot see, so that no interval of its figures holds it.
+    /// Marks a bias that the run cannot see: no interval of its figures includes it.
     pub(crate) fn unseen(self) -> Finding {
         Finding { excuse: 0.0, ..self }
     }
 
-    /// With the severity that its effect has beside the interval of the figure that it moves: a
-    /// note where the effect is smaller, but not where it makes the interval wide. A suspicion
-    /// alone never gives low confidence.
+    /// Sets the severity by comparing the effect with the interval of the figure that it moves: a
+    /// smaller effect is a note, unless the finding itself widens the interval. A suspicion alone
+    /// never gives low confidence.
     fn weighed(self, figures: &Figures) -> Finding {
         let Some(effect) = self.effect else { return self };
         let known = known(figures, self.moved);
@@ -225,7 +225,7 @@ impl Finding {
         Finding { severity, ..self }
     }
 
-    /// Whether it is more severe, or as severe and stronger, or has the greater effect then.
+    /// Whether it is more severe, or else stronger, or else has the greater effect.
     pub(crate) fn outranks(&self, other: &Finding) -> bool {
         let rank = |finding: &Finding| (finding.severity, finding.strength);
         let effect = |finding: &Finding| finding.effect.unwrap_or(0.0);
@@ -237,7 +237,7 @@ impl Finding {
         self
     }
 
-    /// With a term of evidence that is not always known.
+    /// Adds a term of evidence if it is known.
     fn with_known(self, key: &'static str, value: Option<impl Into<Evidence>>) -> Finding {
         let known = value.map(Into::<Evidence>::into);
         known.into_iter().fold(self, |finding, value| finding.with(key, value))
@@ -246,26 +246,26 @@ impl Finding {
 
 /// The input of a detector.
 pub struct Case<'a> {
-    /// The record.
+    /// The run.
     pub run: &'a Run,
-    /// The machine, where known.
+    /// The machine, if known.
     pub host: Option<&'a HostFacts>,
-    /// The figures of the record.
+    /// Figures of the run.
     pub figures: &'a Figures,
-    /// Its consistency checks.
+    /// Consistency checks of the run.
     pub consistency: &'a Consistency,
-    /// Its series, jobs and directions together, to search for changes of level.
+    /// Series over all jobs and directions, searched for changes of level.
     series: Series,
 }
 
-/// A detector, and what is to be said of its findings.
+/// A detector and the texts for its findings.
 #[derive(Clone, Copy, Debug)]
 pub struct Detector<F> {
     /// Code of its findings.
     pub code: &'static str,
     /// What a finding means, one sentence.
     pub meaning: &'static str,
-    /// How it is found.
+    /// How the finding is detected.
     pub method: &'static str,
     /// What to do, one sentence.
     pub action: &'static str,
@@ -278,7 +278,7 @@ pub struct Detector<F> {
 }
 
 impl<F> Detector<F> {
-    /// A finding of it, without evidence, whose effect is not known.
+    /// A finding of this detector, without evidence and with unknown effect.
     pub(crate) fn found(&self, strength: Strength, words: String) -> Finding {
         self.found_at(self.severity, strength, words)
     }
@@ -309,7 +309,7 @@ impl<F> Detector<F> {
     }
 }
 
-/// Looks at a run.
+/// Function that examines a run.
 pub type Detect = fn(&Case<'_>) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
@@ -382,11 +382,11 @@ pub fn findings(
     findings
 }
 
-/// Half the interval that a figure without one is taken to have, mostly that of a run too short for
-/// it: smaller steps are not reported either (method 2.4).
+/// Half-width assumed for a figure without an interval, mostly of a run too short for one: smaller
+/// steps are not reported either (method 2.4).
 const WITHOUT_INTERVAL: f64 = 0.05;
 
-/// Half the interval of a figure, as a share of it.
+/// Half-width of a figure's interval, as a share of the figure.
 fn known(figures: &Figures, of: Headline) -> f64 {
     let total = &figures.all.total;
     let known = match of {
@@ -396,10 +396,10 @@ fn known(figures: &Figures, of: Headline) -> f64 {
     known.unwrap_or(WITHOUT_INTERVAL)
 }
 
-/// Effect on the headline from which on confidence is low; below it is medium.
+/// Effect on the headline at or above which confidence is low; below it is medium.
 pub(crate) const LOW_FROM: f64 = 0.10;
 
-/// Shortest level that counts, in intervals, and as the inverse of its share of the run.
+/// Shortest level, in intervals, and the inverse of its smallest share of the run.
 const SHORTEST_LEVEL: usize = 5;
 const SHORTEST_SHARE: usize = 10;
 
@@ -419,8 +419,8 @@ impl<'a> Case<'a> {
         self.run.plan.engine.kind.is_real()
     }
 
-    /// Operations per second outside stalls as two levels, each at least 10 % of the run, and the
-    /// second at least half a second: a shorter one is no level that remains.
+    /// Operations per second outside stalls as two levels, each at least 10 % of the run. The
+    /// second lasts at least half a second: a shorter one does not count as lasting.
     fn step(&self) -> Option<Step> {
         let is_even = series::is_even(self.run);
         let stalls = self.figures.stalls.as_ref();
@@ -432,7 +432,7 @@ impl<'a> Case<'a> {
             .filter(|step| remains_ns(step) >= SHORTEST_LEVEL as u64 * series::STEP_NS)
     }
 
-    /// The warm-up, in whole seconds, that leaves out so many intervals of the series.
+    /// Warm-up, in whole seconds, that excludes this many intervals of the series.
     fn ramp_s(&self, intervals: usize) -> u64 {
         let left_out_ns = (intervals as u64 + 1) * self.series.width_ns;
         (self.run.plan.warmup_ns + left_out_ns).div_ceil(1_000_000_000)
@@ -443,14 +443,14 @@ impl<'a> Case<'a> {
     fn device_read_share(&self) -> Option<f64> {
         let work = super::consistency::device_work(self.run)?;
         let (read, _, crossing) = super::consistency::our_bytes(self.run);
-        // With requests crossing the edges the share is uncertain by their bytes.
+        // Requests that cross the edges make the share uncertain by their bytes.
         let enough = read > 0 && self.is_real() && !self.pooled() && crossing * 50 < read;
         let (device_read, _) = super::consistency::moved_bytes(&work);
         enough.then(|| device_read as f64 / read as f64)
     }
 
-    /// Whether the file system spans several devices, or stores other bytes than it was given
-    /// (compression): the counters of one device then cannot be compared with ours.
+    /// Whether the file system spans several devices or stores transformed data (compression): the
+    /// counters of one device then cannot be compared with ours.
     fn pooled(&self) -> bool {
         let name = self.run.target.filesystem.as_deref();
         matches!(name, Some("btrfs" | "bcachefs" | "zfs"))
@@ -462,7 +462,7 @@ impl<'a> Case<'a> {
         (sampled > 0).then(|| f64::from(cached) / f64::from(sampled))
     }
 
-    /// Bytes of the tested ranges that hold nothing, over the ranges.
+    /// Holes and unwritten extents, as a share of the tested ranges.
     fn empty_share(&self) -> f64 {
         let target = &self.run.target;
         let empty = target.hole_bytes.unwrap_or(0) + target.unwritten_bytes.unwrap_or(0);
@@ -471,7 +471,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Whether the target is a character device: such as `/dev/zero`, which hold no data.
+/// Whether the target is `null` or a character device such as `/dev/zero`, which holds no data.
 fn is_endless(target: &TargetFacts) -> bool {
     matches!(target.kind.as_str(), "character device" | "null")
 }
@@ -496,7 +496,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
     use iosonde_stats::dependent::NoInterval;
 
-    /// The finding of a detector for a run.
+    /// The finding of a detector for a run, if any.
     pub(super) fn ask(detect: Detect, run: &Run, host: Option<&HostFacts>) -> Option<Finding> {
         let figures = figures(run);
         let consistency = consistency(run, &figures);
@@ -528,7 +528,7 @@ mod tests {
         assert_eq!(of(new().moves(0.15)), Severity::LowConfidence);
         assert_eq!(of(new().moves_latency(0.15)), Severity::Fact);
         assert_eq!(of(new().moves_latency(0.25)), Severity::LowConfidence);
-        // It is why the interval is wide.
+        // The finding itself widens the interval.
         assert_eq!(of(new().moves_latency(0.03).scatters()), Severity::Warning);
         assert_eq!(of(new().moves(0.0005).scatters()), Severity::Fact);
         figures.all.total.iops_interval = Some(Err(NoInterval::RunLonger));

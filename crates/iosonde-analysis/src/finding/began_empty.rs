@@ -20,12 +20,12 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Share by which the figures may be off at or above which it is reported.
+/// Share by which the figures may be off, at or above which a finding is reported.
 const MATERIAL: f64 = 0.0075;
-/// The first batch shows the empty beginning if its latencies are below this share of the mean.
+/// The first batch shows the empty start if its latencies are below this share of the mean.
 const STARTS_LOW: f64 = 0.8;
 
-/// Reports when latencies depend on earlier ones for so long that the empty beginning still counts.
+/// Reports when latencies depend on earlier ones for so long that the empty start still counts.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     if open.verdict == ArrivalVerdict::Unsustainable {
@@ -34,13 +34,12 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let batches = series::batches(series::directions(run), (0, run.measured_ns)).ok()?;
     let (likely_ns, longest_ns) = dependent::memory_ns(&batches)?;
-    // An autocorrelation time of one batch is the least there is: batches that do not depend on
-    // earlier ones have it, too.
+    // An autocorrelation time of one batch is the minimum: independent batches have it, too.
     if batches.first().is_none_or(|batch| longest_ns <= batch.span_ns as f64) {
         return None;
     }
     let warmup_ns = run.plan.warmup_ns;
-    // A short run underestimates it. A low beginning after a warm-up of that length is chance.
+    // A short run underestimates it. A low start after a warm-up of that length is chance.
     let is_cold = (warmup_ns as f64) < likely_ns && starts_low(&batches);
     let memory_ns =
         if is_cold { longest_ns } else { likely_ns }.min(backlog_memory_ns(case, &batches));
@@ -62,11 +61,11 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(finding.unseen().with("memory_ns", memory_ns).with("missing_share", missing.min(1.0)))
 }
 
-/// For how long latencies depend on earlier ones if all requests in flight wait for one server,
-/// ns: `4 L^2 / lambda`, the limit of the M/M/1 queue in heavy traffic (Whitt, "Planning queueing
-/// simulations", Management Science 35(11), 1989). A slow time, or a freeze, makes the mean in
-/// flight large without any backlog before and after it. In that limit their number is distributed
-/// exponentially, so that the mean is the median over ln 2; the smaller one counts.
+/// How long latencies depend on earlier ones if all requests in flight wait for one server, ns:
+/// `4 L^2 / lambda`, the limit of the M/M/1 queue in heavy traffic (Whitt, "Planning queueing
+/// simulations", Management Science 35(11), 1989). A slow time or a freeze makes the mean in flight
+/// large without a backlog before or after it. In that limit the number in flight is exponentially
+/// distributed, so its mean is the median over ln 2; the smaller mean counts.
 pub(super) fn backlog_memory_ns(case: &Case<'_>, batches: &[Batch]) -> f64 {
     let waiting: Vec<f64> =
         batches.iter().map(|batch| batch.sum_ns as f64 / batch.span_ns.max(1) as f64).collect();
@@ -75,13 +74,13 @@ pub(super) fn backlog_memory_ns(case: &Case<'_>, batches: &[Batch]) -> f64 {
     4.0 * in_flight.powi(2) * 1e9 / case.figures.all.total.iops.max(f64::MIN_POSITIVE)
 }
 
-/// By how much the sum of the latencies of a run is too small, as time in which all of the mean
-/// would be missing, ns: what is left after the warm-up of `1 - H1(t)`, the missing share of the
-/// mean of a reflected Brownian motion that begins at 0, integrated over time (Abate and Whitt,
-/// "Transient behavior of regulated Brownian motion, I", Advances in Applied Probability 19(3),
-/// 1987). Its autocorrelation time is 2, in the unit of `t`.
+/// Missing part of the sum of a run's latencies, as the time in which the whole mean would be
+/// missing, ns: the integral, from the end of the warm-up on, of `1 - H1(t)`, the missing share of
+/// the mean of a reflected Brownian motion that starts at 0 (Abate and Whitt, "Transient behavior
+/// of regulated Brownian motion, I", Advances in Applied Probability 19(3), 1987). Its
+/// autocorrelation time is 2, in the unit of `t`.
 fn missing_ns(memory_ns: f64, warmup_ns: f64) -> f64 {
-    // Where hardly anything waits, nothing is remembered: a quotient of zeros.
+    // Without waiting, the memory is 0: avoid a division by zero.
     let unit_ns = memory_ns.max(1.0) / 2.0;
     let t = warmup_ns / unit_ns;
     let root = t.sqrt();
@@ -154,7 +153,7 @@ mod tests {
     fn a_slow_time_of_a_light_load_leaves_no_backlog_to_build_up() {
         let mut run = open_run_of(&Load { depth: 1, ..Load::default() }, |_| 0);
         run.plan.warmup_ns = 0;
-        // A second in which latencies rise to that of four hundred in flight, and fall again.
+        // For one second latencies rise to those of four hundred in flight, then fall again.
         let job = &mut run.jobs[0];
         for (at, exact) in job.read.responses.exact.iter_mut().enumerate().skip(70).take(20) {
             exact.sum_ns *= 400 - 40 * at.abs_diff(80) as u128 + 1;

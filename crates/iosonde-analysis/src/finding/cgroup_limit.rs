@@ -26,7 +26,7 @@ const SLICE_NS: f64 = 100_000_000.0;
 
 /// Reports when a rate is within 3 %, or one slice, of a cgroup limit on that rate.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
-    // Where the storage kept up with our own pace, that pace is the limit.
+    // If the storage kept up with the requested pace, that pace is the limit.
     let sustained = |open: &ArrivalFigures| open.verdict == ArrivalVerdict::Sustained;
     let is_paced = case.run.plan.jobs.iter().any(|job| job.think.ns > 0);
     if is_paced || case.figures.arrivals.as_ref().is_some_and(sustained) {

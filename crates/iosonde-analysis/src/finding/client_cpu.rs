@@ -18,8 +18,8 @@ const FULL: f64 = 0.90;
 /// Device queue over our own depth below which the device was not saturated.
 const DEVICE_IDLE: f64 = 0.7;
 
-/// Reports when the process used 90 % of the CPU time that its threads could get, or the most part
-/// of 90 % of the machine's: where the kernel's own threads serve the device, they need the rest.
+/// Reports when the process used 90 % of the CPU time that its threads could get, or at least half
+/// of the time of a machine that is 90 % busy: kernel threads that serve the device use the rest.
 pub(super) fn detect(case: &Case<'_>) -> Option<Finding> {
     let (user, system) = (case.figures.cpu_user_share?, case.figures.cpu_system_share?);
     // A polling engine is always busy.
@@ -65,7 +65,7 @@ fn cores(case: &Case<'_>) -> f64 {
     jobs.min(allowed).min(quota)
 }
 
-/// CPUs of the machine that were in use, and all.
+/// CPUs of the machine in use, and CPUs online.
 fn machine(case: &Case<'_>) -> Option<(f64, f64)> {
     let [user, system, ..] = super::client_sched::cpu_shares(case)?;
     let online = f64::from(case.host?.cpus_online?);

@@ -15,23 +15,23 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Smallest share of CPU steal to report.
+/// Share of CPU steal above which it is reported.
 const STEAL: f64 = 0.01;
 
-/// CPU time of another process, as a share of one CPU, from which on it is named.
+/// CPU time of another process, as a share of one CPU, at or above which it is named.
 const BUSY_FROM: f64 = 0.05;
 
-/// Share of late wake-ups that can make the p99, and the standard errors by which it is exceeded.
+/// Share of late wake-ups that affects the p99, and standard errors by which they must exceed it.
 const LATE_SHARE: f64 = 0.01;
 const ERRORS: f64 = 2.0;
 
-/// The shortest pause that lowers confidence, ns, and as a share of the measured window.
+/// Shortest pause that lowers confidence: both in ns and as a share of the measured window.
 const PAUSE_NS: u64 = 100_000_000;
 const PAUSE_SHARE: f64 = 0.05;
 
-/// Reports when the whole process was paused once for 5 % of the window, when 1 % of the wake-ups
-/// of a sleeping thread are later than its median by the p99 of the latencies, or when CPU steal is
-/// 1 % or more.
+/// Reports a pause of the whole process of 5 % of the window, or 1 % of a sleeping thread's
+/// wake-ups later than the median one by more than the p99 of the latencies, or CPU steal above
+/// 1 %.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     if let Some(finding) = pause(case) {
         return Some(finding);
@@ -65,10 +65,10 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// Share of the wake-ups that were later than this; `None` if it is not shown to be above 1 %, and
-/// so cannot make the p99. The median is what a timer takes here, which no request waits for: 40 us
-/// and more on an idle virtual machine. Its scatter is no stall, either: what is not later by the
-/// median again does not count, however fast the requests are.
+/// Share of the wake-ups later than the median one by more than this; `None` unless it is proven to
+/// be at least 1 %, which affects the p99. The median is the timer's usual delay, 40 us and more on
+/// an idle virtual machine; requests do not have it. A wake-up at less than twice the median is
+/// normal scatter and does not count, however fast the requests are.
 fn late(case: &Case<'_>, than_ns: u64) -> Option<f64> {
     let all = &case.run.hiccups;
     let usual_ns = all.quantile(0.5)?;
@@ -77,7 +77,7 @@ fn late(case: &Case<'_>, than_ns: u64) -> Option<f64> {
     (late - ERRORS * late.sqrt() >= LATE_SHARE * count && late > 0.0).then_some(late / count)
 }
 
-/// Who used most CPU time beside the run, if that was a twentieth of one CPU.
+/// The process with the most CPU time besides the run, if at least 5 % of one CPU.
 fn busiest(case: &Case<'_>) -> Option<String> {
     let most = case.run.neighbours.iter().max_by_key(|one| one.cpu_ns)?;
     let share = most.cpu_ns as f64 / (case.run.measured_ns + case.run.plan.warmup_ns).max(1) as f64;
@@ -90,8 +90,8 @@ fn busiest(case: &Case<'_>) -> Option<String> {
     })
 }
 
-/// A single pause (a stopped process, a paused guest) does not show in the p99.9 of the watchdog,
-/// but can halve a rate.
+/// Reports a single pause (a stopped process or guest). It does not show in the p99.9 of the
+/// watchdog, but can halve a rate.
 fn pause(case: &Case<'_>) -> Option<Finding> {
     let longest = case.run.hiccups.max()?;
     let share = longest as f64 / case.run.measured_ns.max(1) as f64;

@@ -14,19 +14,19 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Mount options by which a file system compresses whatever is written. Those of f2fs are about
-/// files that ask for it, or whose names end so; this one is for all names.
+/// Mount options that make a file system compress all data. Other f2fs options only apply to marked
+/// files or to some name endings; this one applies to all names.
 const ALL_NAMES: &str = "compress_extension=*";
 const OPTIONS: [&str; 3] = ["compress", "compress-force", "compression"];
 const SWITCHED_OFF: [&str; 2] = ["no", "none"];
 
-/// Whether a mount option asks for compression.
+/// Whether a mount option enables compression.
 fn asks(option: &str) -> bool {
     let (name, method) = option.split_once('=').unwrap_or((option, ""));
     option == ALL_NAMES || OPTIONS.contains(&name) && !SWITCHED_OFF.contains(&method)
 }
 
-/// Reports when extents of the target are stored encoded, or its mount asks for compression.
+/// Reports when extents of the target are stored encoded, or a mount option enables compression.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let encoded = target.encoded_bytes.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! `data_differs`: what was read is not what was written.
+//! `data_differs`: the data read is not the data written.
 
 use super::errors::Cause;
 use super::{Case, Detect, Detector, Finding, Severity};
@@ -16,10 +16,10 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// The error that says so.
+/// The error of a data mismatch.
 pub(super) const CAUSE: Cause = Cause(&["EILSEQ"]);
 
-/// Reports when any block was compared and differed.
+/// Reports when a compared block differed.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let (failed, _) = CAUSE.failed(case.run);
     if failed == 0 {

@@ -17,19 +17,19 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Share at or above which nothing is reported: submitting a burst takes some time, during which
-/// the queue is not full. The consistency checks note it nevertheless.
+/// Share at or above which nothing is reported: the queue is not full while a burst is submitted.
+/// The consistency checks note it nevertheless.
 const NEARLY_ALL: f64 = 0.9;
-/// Share below which the figures are those of another depth. Above it they are right for the depth
-/// that was measured, which stands beside them: that is a fact, and no warning.
+/// Share below which the figures are those of another depth. Above it they are valid for the
+/// measured depth, which is shown with them: a fact, not a warning.
 const LOST: f64 = 0.5;
 
-/// Reports when the depth identity fails, and names the role farthest from its depth.
+/// Reports when the depth identity fails; names the role farthest from its depth.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     case.consistency.broken_code("depth")?;
-    // Where this program is the limit, the queue is empty for want of requests.
+    // If this program is the limit, the queue is empty for lack of requests.
     let is_null = case.run.plan.engine.kind == EngineKind::Null;
-    // A load that pauses by request has fewer in flight.
+    // A load that pauses by request has fewer requests in flight.
     let pauses = case.run.plan.jobs.iter().any(|job| job.think.ns > 0);
     if is_null || pauses || super::client_cpu::detect(case).is_some() {
         return None;

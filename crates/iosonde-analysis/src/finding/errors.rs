@@ -18,19 +18,19 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Errors that say what is wrong, by the names that the kernel has for them.
+/// Errors that identify a cause, by the kernel's names.
 pub(super) struct Cause(pub(super) &'static [&'static str]);
 
-/// Those with a finding of their own.
+/// Causes with their own detector.
 const NAMED: [Cause; 3] = [data_differs::CAUSE, no_space::CAUSE, not_supported::CAUSE];
 
 impl Cause {
-    /// Whether an error, or a text that names it, is one of them.
+    /// Whether an error, or a text that names it, belongs to this cause.
     pub(super) fn is(&self, text: &str) -> bool {
         self.0.iter().any(|errno| text.contains(errno))
     }
 
-    /// Requests of a run that failed with one of them, and their names.
+    /// Number of requests of a run that failed with this cause, and the names of its errors.
     pub(super) fn failed(&self, run: &Run) -> (u64, Vec<&'static str>) {
         let errors = || run.jobs.iter().flat_map(|job| &job.errors);
         let number = errors().filter(|(name, _)| self.is(name)).map(|(_, number)| number).sum();
@@ -38,7 +38,7 @@ impl Cause {
         (number, self.0.iter().copied().filter(has).collect())
     }
 
-    /// What failed with one of them, in words: requests, and the final fsync.
+    /// Failures with this cause, as text: requests and the final fsync.
     pub(super) fn parts(&self, run: &Run) -> Vec<String> {
         let (failed, names) = self.failed(run);
         let requests = (failed > 0).then(|| {
@@ -47,7 +47,7 @@ impl Cause {
         requests.into_iter().chain(failed_sync(run, |errno| self.is(errno))).collect()
     }
 
-    /// The finding that it made requests fail, in these words about the parts.
+    /// The finding of this cause; `words` builds its text from the failures.
     pub(super) fn finding(
         &self,
         run: &Run,
@@ -60,19 +60,19 @@ impl Cause {
     }
 }
 
-/// That the final fsync failed with such an error.
+/// The failure of the final fsync with such an error, as text.
 fn failed_sync(run: &Run, is_such: impl Fn(&str) -> bool) -> Option<String> {
     let errno = run.final_sync.as_ref()?.error.as_deref().filter(|errno| is_such(errno))?;
     Some(format!("the final fsync failed with {errno}: what was written may be lost"))
 }
 
-/// Whether an error has a finding of its own.
+/// Whether an error has its own detector.
 fn is_named(text: &str) -> bool {
     NAMED.iter().any(|cause| cause.is(text))
 }
 
 /// Reports when any request failed or did not complete, the run ended with an error, or the final
-/// fsync failed, but for errors with a finding of their own.
+/// fsync failed. Errors with their own detector are excluded.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let abandoned: u64 = run.jobs.iter().map(|job| u64::from(job.abandoned)).sum();
