@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Bytes written at or above which a flush must take time.
+/// Bytes written, at or above which a flush must take time.
 const WRITTEN: u64 = 64 << 20;
 /// Shortest time in which a volatile cache can be flushed to flash or disk, ns.
 const SUSPICIOUS_NS: u64 = 100_000;

@@ -1,5 +1,5 @@
-//! `host_cache`: a virtual disk whose random reads are faster than flash; the file below a loop
-//! device may be in memory likewise.
+//! `host_cache`: a virtual disk whose random reads are faster than flash. The file below a loop
+//! device may be in memory, too.
 
 use iosonde_model::plan::{Job, Order};
 use iosonde_model::units::duration;
@@ -21,13 +21,13 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Latency below that of any NAND flash random read, controller and bus included, ns.
 const FLASH_READ_NS: u64 = 40_000;
-/// Where the data of a virtual disk may have come from, and those of a loop device.
+/// Possible source of the data of a virtual disk, and of a loop device.
 const HYPERVISOR: &str = "the hypervisor may serve them from memory";
 const LOOP: &str = "the page cache of this machine may hold the file below the loop device";
 
-/// Reports when 10 % of the random reads from a virtual disk were faster than flash can be read.
-/// Never stronger than "consistent with": memory-like devices are as fast. A loop device is as fast
-/// as the file below it, which is no fault of the figures: that is a fact to know.
+/// Reports when 10 % of the random reads of a virtual disk were faster than flash. Never stronger
+/// than "consistent with": memory-like devices are as fast. A loop device is as fast as the file
+/// below it, so there the finding is only a fact.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let device = case.run.target.device.as_ref()?;
     let is_random = |job: &Job| !matches!(job.order, Order::Sequential { .. });

@@ -1,4 +1,4 @@
-//! `latency_change`: latencies of an open loop changed, at a rate that was served all the time.
+//! `latency_change`: latencies of an open loop changed while its rate was served throughout.
 
 use iosonde_model::units::{count, duration};
 use iosonde_stats::dependent::Batch;
@@ -19,37 +19,37 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Operations in an interval at least: their mean is known to a quarter.
+/// Fewest operations in an interval: their mean is then known to a quarter.
 const STEP_OPS: f64 = 16.0;
-/// Times for which a backlog is remembered in an interval at least.
+/// Shortest interval, in multiples of the time for which a backlog is remembered.
 const MEMORIES: f64 = 4.0;
-/// Intervals at least, of the run and of a level; and the latter as the inverse of its share.
+/// Fewest intervals of the run and of a level, and the inverse of a level's smallest share.
 const FEWEST: usize = 20;
 const SHORTEST: usize = 5;
 const SHORTEST_SHARE: usize = 20;
-/// Share of the variance of the logarithms that the levels explain, and what one more adds.
+/// Share of the variance of log latencies that levels must explain, and that each must add.
 const EXPLAINED: f64 = 0.75;
 const LEAST_EXPLAINED: f64 = 0.05;
-/// Factor by which neighbouring levels differ at least.
+/// Smallest factor between neighbouring levels.
 const MOVES_FROM: f64 = 1.5;
-/// Changes from which on two levels alternate, and standard deviations by which they are fewer than
-/// those of a random order: that is so in one of a thousand.
+/// Fewest changes between alternating levels, and standard deviations by which they must be fewer
+/// than in random order: a chance of one in a thousand.
 const FEWEST_CHANGES: usize = 3;
 const IN_ORDER: f64 = 3.1;
-/// Share of the time below which the rarer of two levels lasts for so many intervals on average:
-/// the queue of a limit that is nearly reached has such times by chance, and they are shorter.
+/// Below this share of the time, the rarer of two levels must last for this many intervals on
+/// average: a queue close to its rate limit has slow times by chance, but shorter ones.
 const RARE: f64 = 0.1;
 const RARE_LASTS: f64 = 3.0;
-/// Factor, and standard errors, by which more is done where a queue is long.
+/// Factor and standard errors by which a queue at a limit completes more while it is long.
 const MORE: f64 = 1.005;
 const MORE_ERRORS: f64 = 2.0;
-/// Levels that are named one by one.
+/// Most levels that are listed.
 const NAMED: usize = 6;
 
-/// Reports levels of the latency where no change of the rate, stall or overload explains them.
+/// Reports latency levels that no change of the rate, stall or overload explains.
 ///
-/// Near saturation a queue wanders by itself: intervals are so long that it forgets within them,
-/// and a run that is too short for enough of these has no levels.
+/// Near saturation a queue wanders by itself. The intervals are long enough for it to forget its
+/// state within one; a run too short for enough of them has no levels.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let open = case.figures.arrivals.as_ref()?;
     let explained = open.verdict == ArrivalVerdict::Unsustainable
@@ -73,7 +73,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(DETECTOR.supported(words).moves_latency(effect).scatters().with("mean_off_share", effect))
 }
 
-/// Levels that last.
+/// Text and mean latencies of levels that last.
 fn several(steps: &[Batch], logs: &[f64]) -> Option<(String, Vec<f64>)> {
     let shortest = SHORTEST.max(logs.len().div_ceil(SHORTEST_SHARE));
     let found = levels(logs, shortest, LEAST_EXPLAINED);
@@ -100,7 +100,7 @@ fn several(steps: &[Batch], logs: &[f64]) -> Option<(String, Vec<f64>)> {
     Some((words, each.into_iter().map(|(mean, _)| mean).collect()))
 }
 
-/// Two levels that alternate, each too short beside the run for one of several.
+/// Two alternating levels, each too short, compared with the run, for [`several`].
 fn alternating(logs: &[f64], width_ns: u64) -> Option<(String, Vec<f64>)> {
     let found = two_modes(logs)?;
     let lasts = found.changes >= FEWEST_CHANGES && found.order >= IN_ORDER;
@@ -127,8 +127,8 @@ fn alternating(logs: &[f64], width_ns: u64) -> Option<(String, Vec<f64>)> {
     Some((words, levels))
 }
 
-/// Whether more is done where latencies are high than where they are low, beyond chance: a queue at
-/// a limit of the rate, which fills where more is due. A slow time does not change the rate.
+/// Whether more operations complete while latencies are high than while they are low, beyond
+/// chance: a queue at a rate limit fills when more is due. A slow time does not change the rate.
 fn is_queue(steps: &[Batch], logs: &[f64]) -> bool {
     let Some(found) = two_modes(logs) else { return false };
     let middle = (found.low + found.high) / 2.0;
@@ -144,8 +144,7 @@ fn is_queue(steps: &[Batch], logs: &[f64]) -> bool {
     high > low * MORE && high - low > MORE_ERRORS * (low_error + high_error).sqrt()
 }
 
-/// What was done in intervals that are long enough, each with operations; `None` if they are too
-/// few.
+/// Batches joined to intervals that are long enough; `None` if there are too few.
 fn steps(case: &Case<'_>) -> Option<Vec<Batch>> {
     let run = case.run;
     let batches = series::batches(series::directions(run), (0, run.measured_ns)).ok()?;
@@ -180,7 +179,7 @@ mod tests {
     use crate::finding::tests::ask;
     use iosonde_fixtures::{Load, open_run_of};
 
-    /// An open loop whose latencies are this many times as long, from tenth to tenth of a second.
+    /// An open loop whose latencies are scaled by this factor in each tenth of a second.
     fn finding(times: fn(usize) -> u128) -> Option<Finding> {
         let mut run = open_run_of(&Load { depth: 1, ..Load::default() }, |_| 0);
         for (at, exact) in run.jobs[0].read.responses.exact.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! `latency_target`: a latency target is met by the estimate of its percentile, and not by the
-//! interval of that.
+//! `latency_target`: a latency target is met by the estimate of its percentile, but not by its
+//! interval.
 
 use crate::pursuit::pursuit;
 use iosonde_model::plan::Pursuit;
@@ -18,8 +18,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Reports where a search has met its target and the interval allows that it did not. A depth that
-/// is held comes near the limit by design.
+/// Reports when a search met its target but the interval extends beyond the limit. A held depth is
+/// not reported: it comes near the limit by design.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let figures = pursuit(case.run)?;
     let is_met = figures.bound.is_some() && figures.mode == Pursuit::Search;
@@ -35,7 +35,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     );
     let subject = format!("{} above the latency target", figures.target.percentile());
     let finding = DETECTOR.suspected(words).about(subject);
-    // The percentile has this interval, and neither the rate nor the mean latency excuses it.
+    // The percentile has its own interval: that of the rate or the mean does not excuse it.
     let beyond = high as f64 / figures.target.limit_ns.max(1) as f64 - 1.0;
     Some(finding.moves_latency(beyond).unseen().with("high_ns", high))
 }

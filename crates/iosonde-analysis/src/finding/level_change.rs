@@ -1,4 +1,4 @@
-//! `level_change`: the rate changed otherwise than by a drop: a burst at the start, a rise, or
+//! `level_change`: the rate changed other than by one drop: a burst at the start, a rise, or
 //! several levels.
 
 use crate::figures::Steady;
@@ -21,28 +21,28 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Multiple of the usual rate from which on the beginning is a burst, and its longest share.
+/// Multiple of the usual rate that makes a beginning a burst, and a burst's longest share.
 const BURST_FROM: f64 = 1.5;
 const BURST_SHARE: f64 = 0.20;
-/// Share of all operations by which a burst must lift the mean.
+/// Smallest excess of a burst, as a share of all operations.
 const LIFTS_FROM: f64 = 0.03;
-/// Standard deviations of an interval that its excess must exceed.
+/// Standard deviations that a burst's excess must exceed.
 const ERRORS: f64 = 6.0;
-/// Intervals from which the usual rate is known.
+/// Fewest intervals from which the usual rate is computed.
 const FEWEST_INTERVALS: usize = 16;
 /// Share of the variance that two levels must explain for a rise.
 const EXPLAINED: f64 = 0.6;
-/// What one more of several levels must add to it.
+/// Share of the variance that each further level must add.
 const LEAST_EXPLAINED: f64 = 0.05;
 /// Shortest of several levels, as the inverse of its share of the run.
 const SHORTEST_SHARE: usize = 20;
-/// Intervals in which levels that alternate are searched where wider ones show none, ns: they last
-/// for two tenths of a second, which the slices of a throttle do not.
+/// Narrower intervals, ns, in which alternating levels are searched if wider ones show none. Such
+/// levels last for two tenths of a second; the slices of a throttle do not.
 const NARROW_NS: u64 = 40_000_000;
-/// Levels that are named one by one.
+/// Most levels that are listed.
 const NAMED: usize = 6;
 
-/// Reports where no single drop, limiter or stall explains it.
+/// Reports a change that no single drop, cgroup limit or stall explains.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let explained = super::level_drop::drop(case).is_some()
         || super::cgroup_limit::detect(case).is_some()
@@ -53,21 +53,21 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let found =
         several(case).or_else(|| alternating(case)).or_else(|| burst(case)).or_else(|| rise(case));
     let (words, levels) = found?;
-    // How far the headline is from each level that lasts.
+    // Largest deviation of the headline from a level that lasts.
     let mean = case.figures.all.total.iops;
     let off = levels.iter().map(|level| (mean / level.max(f64::MIN_POSITIVE) - 1.0).abs());
     let effect = off.fold(0.0, f64::max);
     Some(DETECTOR.supported(words).moves(effect).scatters().with("mean_off_share", effect))
 }
 
-/// A burst at the start that is too short for a level; the rate without it.
+/// A burst at the start that is too short for a level, and the rate without it.
 fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     let rates = case.series.iops();
     let longest = (rates.len() as f64 * BURST_SHARE).ceil() as usize;
     let rest = rates.get(longest..).filter(|rest| rest.len() >= FEWEST_INTERVALS)?;
     let usual = median(rest).filter(|usual| *usual > 0.0)?;
     let head = rates.iter().take_while(|rate| **rate >= BURST_FROM * usual).count();
-    // A burst that the figures leave out lifts no mean.
+    // A burst outside the figures' window does not lift their mean.
     let skipped_ns = match case.figures.steady {
         Steady::Lengthened { ns } => ns,
         Steady::AsPlanned | Steady::NoSteadyPart => 0,
@@ -95,14 +95,14 @@ fn burst(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     Some((words, vec![usual]))
 }
 
-/// Whether the rate recovered after a drop: the levels that it fell to and rose from are several.
+/// Whether the rate recovered after a drop: there are several levels, and one is a rise.
 pub(super) fn recovers(case: &Case<'_>) -> bool {
     let levels = distinct(&whole(case.run).iops(), case).unwrap_or_default();
     let rises = |pair: &[Level]| pair[1].mean >= pair[0].mean * (1.0 + MOVES_FROM);
     levels.windows(2).any(rises)
 }
 
-/// Three levels or more.
+/// Text and rates of three or more levels.
 fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     let series = whole(case.run);
     let levels = distinct(&series.iops(), case)?;
@@ -120,7 +120,7 @@ fn several(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     Some((words, levels.iter().map(|level| level.mean).collect()))
 }
 
-/// Three levels or more of these rates, each different from its neighbours; a freeze is none.
+/// Three or more levels, each different from its neighbours; `None` if there are stalls.
 fn distinct(rates: &[f64], case: &Case<'_>) -> Option<Vec<Level>> {
     if case.figures.stalls.is_some() {
         return None;
@@ -137,7 +137,7 @@ fn distinct(rates: &[f64], case: &Case<'_>) -> Option<Vec<Level>> {
     are_distinct.then_some(found.levels)
 }
 
-/// Two levels that alternate, each too short beside the run for one of several.
+/// Two alternating levels, each too short, compared with the run, for [`several`].
 fn alternating(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     if case.figures.stalls.is_some() {
         return None;
@@ -153,7 +153,7 @@ fn alternating(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     Some((words, vec![found.low, found.high]))
 }
 
-/// One rise that lasts; the rate after it.
+/// One lasting rise: the rates before and after it.
 fn rise(case: &Case<'_>) -> Option<(String, Vec<f64>)> {
     let step = case.step()?;
     if step.change() < MOVES_FROM || step.explained < EXPLAINED {

@@ -21,12 +21,12 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const DROP: f64 = 0.05;
 /// Drop of a write-only load that a full fast write cache would explain.
 const WRITE_CACHE: f64 = 0.30;
-/// Share of a region that was written where a drive begins to erase: all, and its spare blocks.
+/// Written share of a region at which a drive begins to erase: all, plus its spare blocks.
 const ALL_WRITTEN: RangeInclusive<f64> = 0.9..=1.25;
 /// Share of the variance that two levels must explain; noise and ramps stay below.
 const EXPLAINED: f64 = 0.6;
 
-/// The drop, if the run is two levels and the second is lower by 5 % or more.
+/// The drop, if the run has two levels and the second is lower by 5 % or more.
 pub(super) fn drop(case: &Case<'_>) -> Option<Step> {
     let step = case.step()?;
     let is_drop = step.change() <= -DROP && step.explained >= EXPLAINED;
@@ -62,7 +62,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         );
         words.push_str(&hint);
     }
-    // How far the mean is from the level that remains.
+    // Deviation of the mean from the level that remains.
     let before = step.at as f64 / case.series.ops.len().max(1) as f64;
     let mean = step.before.mean * before + step.after.mean * (1.0 - before);
     let finding = DETECTOR.supported(words);
@@ -71,8 +71,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(finding.with("iops_after", step.after.mean).with("explained", step.explained))
 }
 
-/// Whether what was written until then, at the same rate in the warm-up, is about all of the region
-/// of a single target.
+/// Whether the data written before the drop, with the warm-up at the same rate, is about as large
+/// as the region of a single target.
 fn is_written_once(case: &Case<'_>, written: u64) -> bool {
     if case.run.plan.targets.len() != 1 {
         return false;
@@ -126,7 +126,7 @@ mod tests {
         let rise = Load { shape: |t| if t < 0.5 { 0.5 } else { 1.0 }, ..Load::default() };
         let dip = |t| if (0.5..0.55).contains(&t) { 0.2 } else { 1.0 };
         let dip = Load { shape: dip, ..Load::default() };
-        // It begins within an interval, and lasts to the end.
+        // The freeze begins within an interval and lasts to the end.
         let freeze = |t| if t < 0.83 { 1.0 } else { f64::from(u8::from(t < 0.84)) / 2.0 };
         let freeze = Load { shape: freeze, ..Load::default() };
         for load in [noisy, rise, dip, freeze] {

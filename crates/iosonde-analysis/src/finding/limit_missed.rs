@@ -16,10 +16,10 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// How the end of such a run names the limit.
+/// Starts of the errors with which such a run ends.
 const LIMITS: Cause = Cause(&["max_latency is", "rate_min: ", "rate_iops_min: "]);
 
-/// The limit that ended a run, in words.
+/// The limit that ended a run, as text.
 pub(super) fn missed(run: &Run) -> Option<&str> {
     match &run.outcome {
         Outcome::Failed { error } if LIMITS.is(error) => Some(error),

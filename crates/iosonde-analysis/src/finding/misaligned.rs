@@ -30,7 +30,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let offset = offset.unwrap_or(0);
     let writers = case.run.plan.jobs.iter().filter(|job| job.writes_data());
     let (strength, words) = if offset != 0 {
-        // The kernel says -1 where it cannot say by how much.
+        // The kernel reports -1 if it does not know the offset.
         let starts = match device.alignment_offset {
             Some(..0) => "does not start on".to_owned(),
             _ => format!("starts {offset} B off"),
@@ -51,7 +51,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(finding.with("physical_block_bytes", physical))
 }
 
-/// What of a job's writes does not fit blocks of this size, as a noun phrase.
+/// The writes of a job that do not fit blocks of this size, as a noun phrase.
 fn misfit(job: &Job, physical: u64) -> Option<String> {
     let fits = |bytes: u64| bytes.is_multiple_of(physical);
     let (low, high) = job.size_range(IoKind::Write);
@@ -65,7 +65,7 @@ fn misfit(job: &Job, physical: u64) -> Option<String> {
         let each = format!("{smallest} writes");
         return Some(if low == high { each } else { format!("Writes of {smallest} to {largest}") });
     }
-    // One sequential operation begins where another ended.
+    // A sequential operation begins where the previous one ended.
     let is_sequential = matches!(job.order, Order::Sequential { .. });
     if !is_sequential && !fits(job.unit()) {
         return Some(format!("Writes at multiples of {}", bytes::exact(job.unit())));
