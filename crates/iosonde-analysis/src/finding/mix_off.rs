@@ -18,16 +18,16 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Smallest difference to report, as a share of the operations.
 const SMALLEST: f64 = 0.01;
-/// Standard errors of the binomial law that a difference must exceed: once in 16,000 by chance.
+/// Standard errors of a binomial share that a difference must exceed: once in 16,000 by chance.
 const ERRORS: f64 = 4.0;
 /// Fewest operations for a meaningful share.
 const FEWEST_OPS: u64 = 100;
 
-/// Reports when a share of reads differs from the requested one by more than drawing operations at
-/// random explains. Of several roles each has its own mix; how much each does is free by design.
+/// Reports when a share of reads differs from the requested one by more than random drawing
+/// explains. Several roles each have their own mix; how much each role does is not fixed.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let plan = &case.run.plan;
-    // Phases may each have a mix of their own.
+    // Phases may have different mixes.
     if plan.jobs.iter().any(|job| !job.phases.is_empty() || is_free(job)) {
         return None;
     }
@@ -42,8 +42,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
-/// Whether the rates of a job decide how much it reads, whatever the mix: each direction has its
-/// own, or it is what is left of several jobs of one direction.
+/// Whether a job's rates decide its share of reads, regardless of the mix: each direction has its
+/// own rate, or the job has one direction only.
 fn is_free(job: &Job) -> bool {
     match job.pace {
         Pace::Closed => false,

@@ -1,4 +1,4 @@
-//! `no_space`: requests failed because there is no room for what they write.
+//! `no_space`: requests failed for lack of space.
 
 use super::errors::Cause;
 use super::{Case, Detect, Detector, Finding, Severity};
@@ -15,10 +15,10 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Errors that say so.
+/// Errors that report a lack of space.
 pub(super) const CAUSE: Cause = Cause(&["ENOSPC", "EDQUOT", "EFBIG"]);
 
-/// Reports when any request, or the final fsync, failed for want of space.
+/// Reports when any request, or the final fsync, failed for lack of space.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     CAUSE.finding(case.run, &DETECTOR, |parts| {
         format!("What was to be written does not fit: {parts}; this is not a device error.")

@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Reports when MSER-5 found no steady state, and neither a drop nor a rate limiter explains it.
+/// Reports when MSER-5 found no steady state and no drop explains it.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let better = super::level_drop::drop(case).is_some();
     if case.figures.steady != Steady::NoSteadyPart || better {

@@ -1,4 +1,4 @@
-//! `noisy_neighbour`: someone else used the device.
+//! `noisy_neighbour`: another program used the device.
 
 use crate::consistency;
 use iosonde_model::record::facts::Neighbour;
@@ -18,7 +18,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Smallest ratio of others' bytes to ours to report.
 const SHARE: f64 = 0.02;
-/// Bytes of others below which they are file system metadata.
+/// Bytes of others below which they count as file system metadata.
 const LEAST_BYTES: u64 = 1 << 20;
 
 /// Reports when the device transferred 2 % more bytes than we did, not counting requests that cross
@@ -43,12 +43,12 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
         who(case)
     );
     let finding = DETECTOR.supported(words);
-    // At most what the device did for others was lost to us.
+    // The loss is at most the device's work for others.
     let finding = finding.moves(share / (1.0 + share));
     Some(finding.with("other_bytes", others).with("share_of_ours", share))
 }
 
-/// Who did most I/O meanwhile; the kernel does not say on which device.
+/// The process with the most I/O during the run; the kernel does not report the device.
 fn who(case: &Case<'_>) -> String {
     let io = |one: &Neighbour| one.read_bytes.saturating_add(one.written_bytes);
     match case.run.neighbours.iter().max_by_key(|one| io(one)).filter(|one| io(one) > 0) {

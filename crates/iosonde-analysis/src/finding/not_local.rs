@@ -17,8 +17,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const NETWORK: &str = "a network";
 const PROGRAM: &str = "a program in user space";
 
-/// Transports of block devices whose data are on another machine alone. What lies below a device
-/// mapper or md is not looked at.
+/// Transports of block devices whose data is only on another machine. Devices below device mapper
+/// or md are not examined.
 const REMOTE: [&str; 7] = ["nbd", "rbd", "iscsi", "fc", "nvme-tcp", "nvme-rdma", "nvme-fc"];
 
 /// Reports when the file system is not local, or the device below it is not.

@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Errors that say so.
+/// Errors that report an unsupported operation.
 pub(super) const CAUSE: Cause = Cause(&["EOPNOTSUPP", "ENOTSUP", "ENOSYS"]);
 
 /// Reports when any request, or the final fsync, failed because it is not supported.

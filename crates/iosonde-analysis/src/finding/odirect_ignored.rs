@@ -16,12 +16,12 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Device reads over ours below which something else served the reads.
 const DEVICE_SHARE: f64 = 0.9;
-/// Share of sampled blocks in the page cache that shows that it is in use.
+/// Share of sampled blocks in the page cache above which the cache is in use.
 const CACHED: f64 = 0.05;
 
-/// Reports when the device of a direct target read less than we did, the kernel reports that it
-/// cannot do direct I/O or, where the device does not say what it read, its blocks are in the page
-/// cache: they stay there after buffered writes, and direct reads of them still reach the device.
+/// Reports when the device of a direct target read less than we did, when the kernel reports no
+/// support for direct I/O, or, without device counters, when the blocks are in the page cache.
+/// Blocks stay there after buffered writes, and direct reads of them still reach the device.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let memory = target.class == FilesystemClass::Memory;
@@ -103,7 +103,7 @@ mod tests {
         let mut run = with_device_reads(99);
         run.target.cached_samples = Some((60, 64));
         assert_eq!(ask(detect, &run, None), None);
-        // Through the page cache, whatever the device read.
+        // The reads went through the page cache, whatever the device read.
         run.target.dio_mem_align = Some(0);
         assert!(ask(detect, &run, None).is_some());
         run.target.dio_mem_align = None;

@@ -19,7 +19,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const DEVICE_SHARE: f64 = 0.9;
 /// Share of sampled blocks in the page cache that affects the rates.
 const CACHED: f64 = 0.05;
-/// Median below that of any device, ns.
+/// Median latency below that of any device, ns.
 const MEMORY_NS: u64 = 5_000;
 
 /// Reports when the device of a buffered run read less than we did, its blocks were in the page

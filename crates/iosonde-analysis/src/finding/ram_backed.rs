@@ -22,9 +22,9 @@ pub(crate) fn is_memory(transport: &str) -> bool {
     MEMORY_TRANSPORTS.contains(&transport)
 }
 
-/// Reports when the file system or the block device keeps its data in memory, or stores no data:
-/// `/dev/zero`, `/dev/null`. A directory is taken for storage, so that a file system in memory
-/// gives low confidence; who names a block device in memory gets the figures of what was named.
+/// Reports when the file system or the block device keeps its data in memory, or stores no data
+/// (`/dev/zero`, `/dev/null`). A file system in memory gives low confidence, because a directory is
+/// expected to be on storage; a block device in memory was named explicitly.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let target = &case.run.target;
     let transport = target.device.as_ref().and_then(|device| device.transport.as_deref());

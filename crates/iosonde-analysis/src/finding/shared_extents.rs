@@ -1,4 +1,4 @@
-//! `shared_extents`: the first write to each block must copy.
+//! `shared_extents`: the first write to each block must copy it.
 
 use iosonde_model::units::bytes;
 

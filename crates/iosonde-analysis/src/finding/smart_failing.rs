@@ -14,12 +14,12 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// The bit of an NVMe drive's critical warnings that says that it is too hot, or too cold.
+/// Bit of an NVMe drive's critical warnings for a temperature out of range.
 pub(super) const TEMPERATURE: u64 = 0x02;
 
 /// Reports when the drive's self-assessment failed, a critical warning is set, or its count of
-/// media errors increased during the run. A temperature is no sign of failure; smartctl derives
-/// the assessment of an NVMe drive from its warnings, that one included.
+/// media errors increased during the run. A temperature is no sign of failure, but smartctl
+/// includes its warning in the assessment of an NVMe drive.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let last = smart.after.as_ref().or(smart.before.as_ref())?;

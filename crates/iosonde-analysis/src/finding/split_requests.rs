@@ -1,4 +1,4 @@
-//! `split_requests`: operations larger than the largest request of the device.
+//! `split_requests`: operations are larger than the largest request of the device.
 
 use iosonde_model::plan::{EngineKind, Job};
 use iosonde_model::units::bytes;
@@ -20,12 +20,12 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 /// Share by which the device's count may differ from the requests expected.
 const TOLERANCE: f64 = 0.1;
 
-/// Reports the largest number of requests per operation, if the device counted as many as that
-/// makes. Without its counters it stays silent: another limit may have split them earlier.
+/// Reports the largest number of requests per operation if the device's count matches it. It needs
+/// the device's counters: another limit may have split the operations earlier.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let run = case.run;
     let limit = u64::from(run.target.device.as_ref()?.max_sectors_kb?) << 10;
-    // Passthrough commands are not split, and buffered I/O has sizes of its own.
+    // Passthrough commands are not split, and buffered I/O has other request sizes.
     let splits = !matches!(run.plan.engine.kind, EngineKind::IoUringCmd | EngineKind::Mmap);
     if limit == 0 || !splits || !case.is_real() || !run.target.direct {
         return None;
@@ -60,7 +60,7 @@ mod tests {
     use iosonde_model::record::facts::{DeviceCounters, DeviceFacts};
     use iosonde_model::record::run::Run;
 
-    /// 64 KiB operations on a device of this largest request, which counted so many per operation.
+    /// 64 KiB operations on a device with this largest request and count per operation.
     fn large(max_sectors_kb: u32, requests_per_operation: u64) -> Run {
         let mut run = run_of(&[Load { block_bytes: 64 << 10, ..Load::default() }]);
         run.target.direct = true;
@@ -77,7 +77,7 @@ mod tests {
         let found = ask(detect, &large(16, 4), None).map(|finding| finding.words);
         let words = "Each operation of 64 KiB is split into 4 requests of at most 16 KiB";
         assert!(found.as_ref().is_some_and(|found| found.starts_with(words)), "{found:?}");
-        // Whole requests, and those that a layer above had made small.
+        // Whole requests, and requests already split by an upper layer.
         for (limit, counted) in [(64, 1), (1280, 1), (16, 1), (16, 16)] {
             assert_eq!(ask(detect, &large(limit, counted), None), None, "{limit} {counted}");
         }

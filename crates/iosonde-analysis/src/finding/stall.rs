@@ -1,4 +1,4 @@
-//! `stall`: for short times far less was done than usual.
+//! `stall`: for short times the rate was far below usual.
 
 use iosonde_model::plan::Job;
 use iosonde_model::units::duration;
@@ -16,8 +16,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Reports stalls, unless a limit on I/O slices the time. A closed loop loses operations; those of
-/// an open loop are due all the same, and wait.
+/// Reports stalls, unless an I/O limit slices the time. A closed loop loses operations; in an open
+/// loop the operations due during a stall wait.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let stalls = case.figures.stalls.filter(|_| super::cgroup_limit::detect(case).is_none())?;
     let window_ns = case.run.measured_ns.max(1) as f64;
@@ -56,8 +56,8 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(finding.with("iops_with", stalls.with).with("iops_without", stalls.without))
 }
 
-/// Share of the mean latency that is waiting for the stalls of an open loop to end: half of the
-/// longest at most, for each operation that was due in one.
+/// Share of the mean latency spent waiting for stalls of an open loop to end: at most half of the
+/// longest stall for each operation due in one.
 fn waiting_share(case: &Case<'_>, stalls: &Stalls, window_ns: f64) -> f64 {
     let waiting_ns = stalls.lost_ns.min(window_ns) * stalls.longest_ns as f64 / 2.0 / window_ns;
     let mean_ns = case.figures.all.total.latency.mean_ns.unwrap_or(0.0);

@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Temperature at which drives begin to throttle, thousandths of a degree Celsius.
 const HOT_MC: i64 = 70_000;
-/// Drop of the rate consistent with throttling.
+/// Smallest drop of the rate that is consistent with throttling.
 const DROP: f64 = 0.10;
 
 /// Counters of an NVMe drive that increase while it is too hot, by smartctl's names.
@@ -27,7 +27,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     drive(case).or_else(|| warning(case)).or_else(|| device(case)).or_else(|| cpu(case))
 }
 
-/// The drive's own counters before and after.
+/// Reports an increase of the drive's own counters during the run.
 fn drive(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let read = |report: &Option<serde_json::Value>, name: &str| {
@@ -40,7 +40,7 @@ fn drive(case: &Case<'_>) -> Option<Finding> {
     Some(DETECTOR.proven(words).with("counter", name))
 }
 
-/// Its critical warning: the counters are minutes, which a short run may not fill.
+/// Reports its critical warning: the counters are minutes, which a short run may not fill.
 fn warning(case: &Case<'_>) -> Option<Finding> {
     let smart = case.run.target.smart.as_ref()?;
     let last = smart.after.as_ref().or(smart.before.as_ref())?;

@@ -1,4 +1,4 @@
-//! `token_bucket`: a burst allowance was used up, and a policer limits the rate since.
+//! `token_bucket`: a burst allowance was used up, and a policer then limits the rate.
 
 use iosonde_model::units::{count, duration};
 use iosonde_stats::step::Step;
@@ -15,7 +15,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Spread of the second level below which a policer, not a device, sets the rate.
+/// Coefficient of variation below which a policer, not a device, sets the second level.
 const POLICED_CV: f64 = 0.02;
 /// Smallest step down.
 const DROP: f64 = 0.10;
@@ -29,12 +29,12 @@ const LEADING: [f64; 12] = [1.0, 1.25, 1.5, 1.6, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7
 /// Drop of a write-only load that a full write cache would explain as well.
 const WRITE_CACHE: f64 = 0.30;
 
-/// Reports when the rate steps down once to a level that is more constant than devices are. What a
-/// full write cache would do as well is left to `level_drop`.
+/// Reports a single step down to a level that is more constant than devices are. A step that a full
+/// write cache also explains is left to `level_drop`.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let step = case.step()?;
     let per_interval = step.after.mean * case.series.width_ns as f64 / 1e9;
-    // A constant rate that is no multiple of the interval varies by a half per interval.
+    // A constant rate varies by half an operation if an interval holds no whole number.
     let most = POLICED_CV.hypot(0.5 / per_interval.max(1.0));
     let smooth = step.after.cv().is_some_and(|cv| cv < most);
     let may_be_cache = case.figures.all.read.ops == 0 && step.change() <= -WRITE_CACHE;
@@ -48,7 +48,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     let round =
         is_round(rate) || is_round(bytes_per_s / 1e6) || is_round(bytes_per_s / 1_048_576.0);
     let strength = if round { Strength::Supported } else { Strength::ConsistentWith };
-    // The burst began with the warm-up, at the same rate as far as is known.
+    // The burst began with the warm-up, presumably at the same rate.
     let warmup_ns = case.run.plan.warmup_ns;
     let burst_ns = (intervals_of_burst(&case.series.iops(), &step) * case.series.width_ns as f64)
         as u64
@@ -70,7 +70,7 @@ fn detect(case: &Case<'_>) -> Option<Finding> {
     Some(finding.with("burst_ns", burst_ns).with("bucket_ios", bucket))
 }
 
-/// Length of the first level in intervals: it ends within one of the two beside the change.
+/// Length of the first level in intervals: it ends within one of the two next to the change.
 fn intervals_of_burst(rates: &[f64], step: &Step) -> f64 {
     let before = step.at.saturating_sub(1);
     let excess: f64 = (before..=step.at).map(|at| rates[at] - step.after.mean).sum();

@@ -20,7 +20,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Share of the requested depth from which on it was all in flight: more of it may sustain more.
+/// Share of the requested depth that counts as all in flight: a larger depth may sustain more.
 const ALL_IN_FLIGHT: f64 = 0.9;
 
 /// Reports when the backlog of an open loop grows.

@@ -12,10 +12,10 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Unwritten share of the tested range that affects the rates.
+/// Unwritten share of the tested range above which the rates are affected.
 const EMPTY: f64 = 0.01;
 
-/// Reports when 1 % of the range read are holes or preallocated extents.
+/// Reports when over 1 % of the range read is holes or preallocated extents.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let share = case.empty_share();
     if share <= EMPTY || case.figures.all.read.ops == 0 || !case.is_real() {

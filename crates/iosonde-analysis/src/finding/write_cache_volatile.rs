@@ -14,7 +14,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// States, for a run that writes to a device with a write-back cache, the durable rate.
+/// States the durable rate of a run that writes to a device with a write-back cache.
 fn detect(case: &Case<'_>) -> Option<Finding> {
     let cache = case.run.target.device.as_ref()?.write_cache.as_deref()?;
     if cache != "write back" || case.figures.all.write.ops == 0 {
