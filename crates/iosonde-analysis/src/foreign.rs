@@ -42,7 +42,7 @@ const PACED: [&str; 9] = [
 pub struct Concern {
     /// Short name; the same as that of our own finding, if there is one.
     pub code: &'static str,
-    /// How well the evidence carries it.
+    /// Strength of the evidence.
     pub strength: Strength,
     /// Whether a number must not be used.
     pub severe: bool,
@@ -52,7 +52,7 @@ pub struct Concern {
     pub words: String,
 }
 
-/// How many requests were in flight.
+/// Number of requests in flight.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InFlight {
     /// Mean queue depth, by Little's law.
@@ -85,7 +85,7 @@ pub fn concerns(foreign: &Foreign) -> Vec<Concern> {
     all
 }
 
-/// How many requests of a job were in flight; `None` without latencies.
+/// Number of requests of a job in flight; `None` without latencies.
 pub fn in_flight(foreign: &Foreign, job: &ForeignJob) -> Option<InFlight> {
     let moving = || job.directions.iter().filter(|direction| direction.way != IoKind::Sync);
     let time = moving().map(|direction| direction.runtime_ns).max().filter(|ns| *ns > 0)?;
@@ -102,7 +102,7 @@ pub fn in_flight(foreign: &Foreign, job: &ForeignJob) -> Option<InFlight> {
     Some(InFlight { seen, requested })
 }
 
-/// Whether an entry combines several jobs: it says that it had some, and they are not listed.
+/// Whether an entry combines several jobs: its numjobs is larger than the number of entries listed.
 pub fn is_group(foreign: &Foreign, job: &ForeignJob) -> bool {
     let like = |other: &&ForeignJob| other.name == job.name && other.host == job.host;
     let jobs = job.option(&["numjobs"]).and_then(|text| text.parse::<usize>().ok()).unwrap_or(1);
@@ -158,7 +158,7 @@ impl Reporter<'_> {
         }
     }
 
-    /// Rates, bytes, samples and the order of a distribution's figures.
+    /// Checks rates, bytes, sample counts and the order of a distribution's figures.
     fn consistency(&mut self) {
         let job = self.job;
         for direction in &job.directions {
@@ -210,7 +210,7 @@ impl Reporter<'_> {
         }
     }
 
-    /// Bandwidth is IOPS times block size, where there is one.
+    /// Bandwidth is IOPS times block size, if the job has a single block size.
     fn sizes(&mut self, direction: &ForeignDirection) {
         let Some(block) = block_bytes(self.job, direction.way) else { return };
         let size = direction.bytes as f64 / direction.ops as f64;
@@ -284,7 +284,7 @@ impl Reporter<'_> {
         }
     }
 
-    /// A completion latency that excludes where the time was spent.
+    /// Reports a completion latency that excludes the time spent within submission.
     fn inline(&mut self) {
         let job = self.job;
         for direction in &job.directions {
@@ -379,7 +379,7 @@ mod tests {
         assert!(doubt.words.contains("iodepth=8 had no effect"), "{}", doubt.words);
         let shallow = TWO.replace("\"iodepth\" : \"8\"", "\"iodepth\" : \"2\"");
         assert!(reported(&shallow, "little").words.contains("is 7.98"));
-        // A job with a rate limit does not fill its queue, and need not.
+        // A job with a rate limit need not fill its queue.
         let paced = deep.replace("\"iodepth\" : \"32\"", "\"iodepth\" : \"32\", \"rate\" : \"1m\"");
         assert!(!codes(&paced).contains(&"depth_not_applied"));
     }
@@ -399,7 +399,7 @@ mod tests {
             assert!(TWO.contains(from), "{from}");
             assert!(codes(&TWO.replacen(from, to, 1)).contains(&code), "{code}");
         }
-        // One bin more than there are samples.
+        // The bins have one sample more than the total.
         let bins = PLUS.replacen("\"23680\" : 1", "\"23680\" : 2", 1);
         assert!(reported(&bins, "histogram").words.contains(
             "its bins contain 80,714 of 80,713 \

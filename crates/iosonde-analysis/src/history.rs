@@ -1,4 +1,4 @@
-//! A check or run against earlier ones of the same storage.
+//! Comparison of a check or run with earlier ones of the same storage.
 
 use iosonde_model::record::run::Run;
 use iosonde_model::record::summary::{Summary, SummaryRow};
@@ -9,11 +9,10 @@ use crate::comparison::identity::Identity;
 use crate::finding::Severity;
 use crate::verdict::Assessment;
 
-/// From this factor on the direction is said in words: repeats on one machine differ by less.
+/// Factor at or above which a rate is called slower or faster: repeats differ by less.
 const FACTOR: f64 = 2.0;
 
-/// The rates of the rows of a check whose figures can be used, each of which took so long; `None`
-/// without one.
+/// Rates of the usable rows of a check of this length; `None` if no row can be used.
 pub fn of_check(rows: &[(&Run, &Assessment)], length_ns: u64) -> Option<Summary> {
     let usable = rows.iter().filter(|(_, row)| row.complete && row.consistency.valid());
     let rates = usable.map(|(run, row)| SummaryRow {
@@ -27,28 +26,28 @@ pub fn of_check(rows: &[(&Run, &Assessment)], length_ns: u64) -> Option<Summary>
     Some(Summary { rows: rates, ..Summary::of(&run.target, bytes, length_ns) })
 }
 
-/// Whether a rate is what the storage usually has: no low confidence, and no limit that was set on
-/// this program alone.
+/// Whether a rate is typical of the storage: no low confidence, and no limit that was set for this
+/// program alone.
 fn is_reference(row: &Assessment) -> bool {
     row.findings
         .iter()
         .all(|each| each.severity != Severity::LowConfidence && each.code != "cgroup_limit")
 }
 
-/// The same of a run, which is compared with runs of the same load alone.
+/// The same for a run, which is compared only with runs of the same load.
 pub fn of_run(rows: &[(&Run, &Assessment)]) -> Option<Summary> {
     let length_ns = rows.iter().map(|(run, _)| run.plan.length_ns().unwrap_or(0)).sum();
     let loads = rows.iter().map(|(run, _)| Identity::of(run, None).load());
     Some(Summary { load: loads.collect::<Vec<_>>().join(" "), ..of_check(rows, length_ns)? })
 }
 
-/// How the rates compare with those of earlier ones, which are called `noun`; `None` without one
-/// of the same storage, load, size and length.
+/// Compares the rates with those of earlier ones, called `noun`; `None` without an earlier one of
+/// the same storage, load, size and length.
 ///
-/// The rate of a row is divided by the median of the earlier rates of that row; those of low
-/// confidence, or within a cgroup limit, count only where there are no others, which is said. The
-/// figure is the median of these ratios over the rows; the range is that of the earlier checks,
-/// each divided by the same medians. A range of few checks is no interval, and is not called one.
+/// The rate of a row is divided by the median of the earlier rates of that row. Earlier rates of
+/// low confidence, or within a cgroup limit, count only if there are no others, which is stated.
+/// The figure is the median of these ratios over the rows; the range is that of the earlier checks,
+/// each divided by the same medians. A range of few checks is no interval and is not called one.
 pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option<String> {
     let alike: Vec<Summary> = earlier.iter().filter(|each| each.is_like(now)).cloned().collect();
     let sound: Vec<Summary> = alike.iter().filter_map(reliable).collect();
@@ -78,7 +77,7 @@ pub fn against_earlier(now: &Summary, earlier: &[Summary], noun: &str) -> Option
     Some(format!("{words}{range}{}", worst.unwrap_or_default()))
 }
 
-/// A rate as a multiple of another.
+/// A rate as a multiple of another, as text.
 fn in_words(ratio: f64, of: &str) -> String {
     let n = count::significant;
     match ratio {
@@ -88,8 +87,8 @@ fn in_words(ratio: f64, of: &str) -> String {
     }
 }
 
-/// The same with one result that was named, whatever storage it is of; `None` where they have no
-/// row in common.
+/// The same against one named result, whatever its storage; `None` if the two have no row in
+/// common.
 pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String> {
     let titles = now.rows.iter().map(|row| &row.title);
     let ratios = titles.filter_map(|title| Some(rate(now, title)? / rate(reference, title)?));
@@ -98,7 +97,7 @@ pub fn against(now: &Summary, reference: &Summary, name: &str) -> Option<String>
     Some(format!("{words}{}", range("rows", &ratios)))
 }
 
-/// The least and the greatest of several.
+/// The smallest and the largest ratio, as text; empty for fewer than two.
 fn range(what: &str, ratios: &[f64]) -> String {
     if ratios.len() < 2 {
         return String::new();
@@ -112,7 +111,7 @@ fn middle(values: impl Iterator<Item = f64>) -> Option<f64> {
     median(&values.collect::<Vec<f64>>())
 }
 
-/// With those rows alone whose rates are what the storage usually has; `None` without one.
+/// A copy with only the rows whose rates are typical of the storage; `None` without any.
 fn reliable(of: &Summary) -> Option<Summary> {
     let rows: Vec<SummaryRow> = of.rows.iter().filter(|row| row.is_reference).cloned().collect();
     (!rows.is_empty()).then(|| Summary { rows, ..of.clone() })

@@ -1,5 +1,5 @@
-//! One load on many hosts: totals over the time in which all of them ran, one distribution of
-//! latency, and who was slower than the others.
+//! One load on many hosts: totals over the time in which all of them ran, one latency distribution,
+//! and the slow hosts.
 
 use serde::Serialize;
 
@@ -14,38 +14,37 @@ use super::grouped::grouped;
 use super::series;
 use super::verdict::{Assessment, assess};
 
-/// A host is slow if its rate is surely below this share of the median of the others.
+/// A host is slow if its rate is certainly below this share of the median of the others.
 const SLOW_BELOW: f64 = 0.8;
-/// Intervals of 100 ms or more that must all be below it, where the rate has no 95 % interval.
+/// Fewest intervals of 100 ms or more, all below it, that prove this without a 95 % interval.
 const FEWEST_INTERVALS: usize = 10;
 /// A difference between the starts above this share of the window is a warning.
 const SKEWED_FROM: f64 = 0.02;
-/// Reads are mostly a cache's if the server's disks read less than this share of them.
+/// The result is mostly that of a cache if the server's disks read less than this share.
 const CACHED_BELOW: f64 = 0.5;
 
 /// One host's run of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct HostMeasured<'a> {
-    /// The host, as it was named.
+    /// Name of the host, as given.
     pub name: &'a str,
-    /// When its window opened on the clock of the coordinator, ns; `None` if unknown.
+    /// Opening of its window on the clock of the coordinator, ns; `None` if unknown.
     pub opened_ns: Option<u64>,
-    /// The round trip to it, ns: the opening is known to half of it.
+    /// Round-trip time to the host, ns: the opening is known to half of it.
     pub round_trip_ns: u64,
-    /// Its record.
+    /// Record of its run.
     pub run: &'a Run,
 }
 
 /// One load on all hosts.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostsFigures {
-    /// Name of the load; of a cell its stage.
+    /// Name of the load; for a cell, its stage.
     pub name: String,
-    /// Title of the load.
     pub title: String,
     /// The hosts, in their order.
     pub hosts: Vec<HostFigures>,
-    /// The time in which all ran; `None` if there is none, or an opening is unknown.
+    /// The time in which all hosts ran; `None` if there is none, or an opening is unknown.
     pub common: Option<Common>,
     /// Latency of all operations of all hosts: their histograms merged.
     pub latency: LatencyFigures,
@@ -54,28 +53,27 @@ pub struct HostsFigures {
     pub fairness: Option<f64>,
     /// Hosts that were slower than the others.
     pub slow: Vec<SlowHost>,
-    /// What the disks of a shared server did meanwhile, if its counters were read.
+    /// Transfers of a shared server's disks during the run, if its counters were read.
     pub server: Option<ServerShare>,
 }
 
-/// What the hosts transferred in their windows, beside what the disks of the server that they share
+/// Bytes that the hosts transferred in their windows, and that the disks of their shared server
 /// transferred meanwhile, warm-up included.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ServerShare {
     pub hosts_read_bytes: u64,
     /// Bytes that the server's disks read.
     pub server_read_bytes: u64,
-    /// Bytes that the hosts wrote.
     pub hosts_written_bytes: u64,
     /// Bytes that the server's disks wrote.
     pub server_written_bytes: u64,
-    /// Whether the server's disks read less than half of what the hosts read: what was measured is
-    /// mostly a cache.
+    /// Whether the server's disks read less than half of what the hosts read: the result is mostly
+    /// that of a cache.
     pub is_cached: bool,
 }
 
 impl ServerShare {
-    /// `None` where the server's counters went back.
+    /// `None` if the server's counters decreased.
     fn of(measured: &[HostMeasured<'_>], server: &ServerCell) -> Option<ServerShare> {
         let jobs = || measured.iter().flat_map(|host| &host.run.jobs);
         let hosts_read_bytes = jobs().map(|job| job.read.bytes).sum();
@@ -93,12 +91,12 @@ impl ServerShare {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct HostFigures {
-    /// The host, as it was named.
+    /// Name of the host, as given.
     pub name: String,
-    /// What was derived from its own run.
+    /// Assessment of its run.
     #[serde(skip)]
     pub row: Assessment,
-    /// Operations per second in the time in which all ran; over its own window without one.
+    /// Operations per second while all hosts ran; over its own window if they never did.
     pub iops: f64,
     /// Bytes per second, likewise.
     pub bytes_per_s: f64,
@@ -111,36 +109,35 @@ pub struct HostFigures {
 /// A load with all its runs: the repeats of a cell, or one.
 #[derive(Clone, Debug, Serialize)]
 pub struct HostsCell {
-    /// Name of the load; of a cell its stage.
+    /// Name of the load; for a cell, its stage.
     pub name: String,
-    /// Title of the load.
     pub title: String,
-    /// Operations per second of all hosts in each run that had a time in which all ran.
+    /// Operations per second of all hosts, in each run with a time in which all ran.
     pub iops: Option<Spread>,
     /// Bytes per second, likewise.
     pub bytes_per_s: Option<Spread>,
     /// Latency of all operations of all hosts in all runs: their histograms merged.
     pub latency: LatencyFigures,
-    /// The host with the least mean rate, and that rate.
+    /// The host with the lowest mean rate, and that rate.
     pub least: Option<(String, f64)>,
-    /// Runs of the load, whether all hosts had a time in common or not.
+    /// Number of runs of the load, with or without a time in which all hosts ran.
     pub runs: usize,
 }
 
-/// The time in which all hosts ran, and what they did in it together.
+/// The time in which all hosts ran, and their total rates in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Common {
-    /// Its length, ns.
+    /// Length of that time, ns.
     pub span_ns: u64,
-    /// From the first opening to the last, ns.
+    /// Time from the first opening to the last, ns.
     pub skew_ns: u64,
-    /// By how much that may be wrong, ns: half the longest round trip.
+    /// Error of the skew, ns: half the longest round trip.
     pub skew_error_ns: u64,
-    /// From the first end to the last, ns.
+    /// Time from the first end to the last, ns.
     pub end_skew_ns: u64,
-    /// Operations per second of all.
+    /// Operations per second of all hosts.
     pub iops: f64,
-    /// Bytes per second of all.
+    /// Bytes per second of all hosts.
     pub bytes_per_s: f64,
     /// Whether the skew is more than 2 % of the longest window.
     pub is_skewed: bool,
@@ -149,16 +146,15 @@ pub struct Common {
 /// A host that was slower than the others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SlowHost {
-    /// The host.
     pub name: String,
     /// Its rate as a share of the median of the others.
     pub share: f64,
-    /// The 95 % interval of that share by the interval of its own rate; `None` if that has none,
-    /// where every interval of 100 ms or more was below.
+    /// 95 % interval of that share, from the interval of its own rate. `None` if that rate has
+    /// none; then every interval of 100 ms or more was below the limit.
     pub interval: Option<(f64, f64)>,
 }
 
-/// Puts the hosts' runs of one load together, and the counters of a server that they share. `None`
+/// Combines the hosts' runs of one load, and the counters of a server that they share. `None`
 /// without a run.
 pub fn hosts(measured: &[HostMeasured<'_>], server: Option<&ServerCell>) -> Option<HostsFigures> {
     let first = measured.first()?;
@@ -180,10 +176,10 @@ pub fn hosts(measured: &[HostMeasured<'_>], server: Option<&ServerCell>) -> Opti
     })
 }
 
-/// A run of a load on all hosts, and what was derived from it.
+/// A run of a load on all hosts, and its figures.
 pub type Measured<'a> = (Vec<HostMeasured<'a>>, HostsFigures);
 
-/// Puts the runs of each load together, in the order in which each was first carried out.
+/// Combines the runs of each load, in the order of their first runs.
 pub fn cells(loads: &[Measured<'_>]) -> Vec<HostsCell> {
     let cells = grouped(loads.iter().map(|load| ((&load.1.name, &load.1.title), load)));
     cells.iter().filter_map(|(_, runs)| cell(&runs[0].1, runs)).collect()
@@ -208,7 +204,7 @@ fn cell(of: &HostsFigures, runs: &[&Measured<'_>]) -> Option<HostsCell> {
     })
 }
 
-/// One run with the jobs of all.
+/// One run with the jobs of all hosts.
 fn merged(measured: &[HostMeasured<'_>]) -> Option<Run> {
     let mut all = measured.first()?.run.clone();
     for host in &measured[1..] {
@@ -219,7 +215,7 @@ fn merged(measured: &[HostMeasured<'_>]) -> Option<Run> {
     Some(all)
 }
 
-/// Beginning and end of the time in which all ran, on the coordinator's clock, ns.
+/// Start and end of the time in which all hosts ran, on the coordinator's clock, ns.
 fn window(measured: &[HostMeasured<'_>]) -> Option<(u64, u64)> {
     let opened: Option<Vec<u64>> = measured.iter().map(|host| host.opened_ns).collect();
     let from_ns = opened?.into_iter().max()?;
@@ -254,7 +250,7 @@ fn figures_of(
 }
 
 /// Operations and bytes per second between two times since the window opened, from the whole
-/// intervals between them. `None` if there is none.
+/// intervals between them; `None` if there is no such interval.
 fn rates(run: &Run, (from_ns, to_ns): (u64, u64)) -> Option<(f64, f64)> {
     let (mut iops, mut bytes_per_s) = (0.0, 0.0);
     for direction in series::directions(run).filter(|direction| direction.ops > 0) {
@@ -299,7 +295,7 @@ fn fairness(rates: &[f64]) -> Option<f64> {
     (rates.len() > 1 && squares > 0.0).then(|| sum * sum / (rates.len() as f64 * squares))
 }
 
-/// Hosts that are surely below the others' median: with their whole 95 % interval, or without one
+/// Hosts certainly below the others' median: with their whole 95 % interval or, if there is none,
 /// in each interval of the run.
 fn slow(measured: &[HostMeasured<'_>], hosts: &[HostFigures]) -> Vec<SlowHost> {
     let is_slow = |(index, host): (usize, &HostFigures)| {
@@ -353,7 +349,7 @@ mod tests {
     #[test]
     fn totals_are_over_the_time_in_which_all_ran() {
         let mut runs = [load(1_000.0), load(3_000.0)];
-        // The second host does nothing while the first has not begun, and much after its end.
+        // The second host is idle before the first begins, and busy after it ends.
         let width_ns = runs[1].jobs[0].read.counters.width_ns;
         let second = (1_000_000_000 / width_ns) as usize;
         runs[1].jobs[0].read.counters.ops[..second].fill(0);

@@ -1,4 +1,4 @@
-//! The measured window in equal intervals: what one direction did in each of them.
+//! The measured window in equal intervals, with the operations of one direction in each.
 //!
 //! Series of several jobs may have different widths: a width is the plan's, doubled some number of
 //! times. Intervals are as wide as requested, rounded up to a multiple of the widest series, so
@@ -9,10 +9,10 @@ use serde::Serialize;
 use iosonde_model::record::run::{DirectionRun, JobRun, Run};
 use iosonde_stats::Histogram;
 
-/// A direction's name, and where a job keeps it.
+/// Name of a direction, and its accessor in a job.
 pub type Direction = (&'static str, fn(&JobRun) -> &DirectionRun);
 
-/// Every direction that has a record of its own, in the order of reports.
+/// Every direction that is recorded separately, in the order of reports.
 pub const DIRECTIONS: [Direction; 4] = [
     ("read", |job| &job.read),
     ("write", |job| &job.write),
@@ -23,9 +23,9 @@ pub const DIRECTIONS: [Direction; 4] = [
 /// One interval of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Since the window opened, ns.
+    /// Start, ns since the window opened.
     pub start_ns: u64,
-    /// Since the window opened, ns.
+    /// End, ns since the window opened.
     pub end_ns: u64,
     /// Operations completed in it.
     pub ops: u64,
@@ -49,14 +49,14 @@ impl Interval {
     }
 }
 
-/// The width of intervals that suits every series of these jobs, counters and histograms: at least
-/// `asked_ns`, and whole in each; 0 if there is no series.
+/// Width of intervals that suits every counter and histogram series of these jobs: at least
+/// `asked_ns`, and a multiple of each series' width; 0 if there is no series.
 pub fn common_width_ns(jobs: &[&JobRun], asked_ns: u64) -> u64 {
     let widths = of_all(jobs).flat_map(|each| [each.counters.width_ns, each.latencies.width_ns]);
     multiple(widths.max().unwrap_or(0), asked_ns)
 }
 
-/// The same for the counters alone, which are finer.
+/// The same for the counters alone, which have narrower intervals.
 pub fn counter_width_ns(jobs: &[&JobRun], asked_ns: u64) -> u64 {
     multiple(of_all(jobs).map(|each| each.counters.width_ns).max().unwrap_or(0), asked_ns)
 }
@@ -130,8 +130,7 @@ fn each<'a>(jobs: &'a [&'a JobRun], of: &'a [Direction]) -> impl Iterator<Item =
     of.iter().flat_map(|(_, of)| jobs.iter().map(|job| of(job)))
 }
 
-/// Open loop: longest wait of an operation that was due, per interval, ns;
-/// `None` in a closed loop.
+/// Open loop: longest wait of a due operation in an interval, ns; `None` in a closed loop.
 pub fn backlog_ns(jobs: &[&JobRun], interval: &Interval) -> Option<u64> {
     let inside = |job: &JobRun| {
         let width_ns = job.arrivals.backlog_width_ns;
@@ -186,7 +185,7 @@ mod tests {
     fn rates_are_over_the_true_length_of_an_interval() {
         let run = run_of(&[Load { noise: 0.0, iops: 5_000.0, ..Load::default() }]);
         let jobs = all_jobs(&run);
-        // 10 s in intervals of 4 s: the rest of 2 s is half a width, and stands alone.
+        // 10 s in intervals of 4 s: the rest of 2 s is half a width and becomes an interval.
         let rows = rates(&jobs, &DIRECTIONS[..1], run.measured_ns, 4 * SECOND);
         assert_eq!(rows.len(), 3);
         assert_eq!(rows[2].end_ns - rows[2].start_ns, 2 * SECOND);

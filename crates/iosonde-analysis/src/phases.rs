@@ -9,24 +9,24 @@ use iosonde_model::record::run::{DirectionRun, Run};
 use iosonde_model::spec::Phase;
 use iosonde_stats::dependent::Loop;
 
-/// What a role did in one of its phases, all data operations together.
+/// Figures of a role in one of its phases, all data operations together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PhaseFigures {
     /// Name of the role.
     pub role: String,
     /// Place among the phases of the role, from 1.
     pub number: usize,
-    /// What the plan says of it.
+    /// The phase as planned.
     pub phase: Phase,
-    /// Time in which the role was in it, ns: whole intervals of the record, the others of which
-    /// contain a change of phase; 0 if there is none.
+    /// Time of the role in this phase, ns, in whole intervals of the record. Intervals with a
+    /// change of phase are excluded; 0 if none is left.
     pub window_ns: u64,
-    /// What was done in that time.
+    /// Figures of that time.
     pub total: DirectionFigures,
 }
 
-/// The phases of every role that has some; none with a latency target, which opens the window at a
-/// time that no record has.
+/// The phases of every role that has phases. None with a latency target: no record has the time at
+/// which its window opens.
 pub(super) fn phases(run: &Run, roles: &[(&str, Vec<usize>)]) -> Vec<PhaseFigures> {
     if run.plan.latency != LatencyGoal::None {
         return Vec::new();
@@ -49,13 +49,13 @@ pub(super) fn phases(run: &Run, roles: &[(&str, Vec<usize>)]) -> Vec<PhaseFigure
     found
 }
 
-/// How long these jobs were measured, ns.
+/// Measured time of these jobs, ns.
 fn length_ns(run: &Run, jobs: &[usize]) -> u64 {
     let own = jobs.iter().filter_map(|job| run.jobs.get(*job)).map(|job| job.measured_ns);
     own.filter(|ns| *ns > 0).max().unwrap_or(run.measured_ns).min(run.measured_ns)
 }
 
-/// Whether a job is in its phase of this index from a time since it began on for so long, ns.
+/// Whether the interval of this start and length, ns since a job began, lies within this phase.
 fn is_in_phase(phases: &[Phase], index: usize, from_ns: u64, length_ns: u64) -> bool {
     let sum = |phases: &[Phase]| phases.iter().fold(0, |sum: u64, of| sum.saturating_add(of.ns));
     let place_ns = from_ns % sum(phases).max(1);
@@ -64,7 +64,7 @@ fn is_in_phase(phases: &[Phase], index: usize, from_ns: u64, length_ns: u64) -> 
     begin_ns <= place_ns && place_ns.saturating_add(length_ns) <= end_ns
 }
 
-/// How much time was inside, and what was done in it.
+/// The time inside, and the figures of that time.
 fn within<'a>(
     directions: impl Iterator<Item = &'a DirectionRun> + Clone,
     length_ns: u64,
@@ -129,7 +129,7 @@ mod tests {
     fn intervals_that_contain_a_change_of_phase_are_left_out() {
         let run = every_second_second(&[SECOND - 50_000_000, SECOND + 50_000_000], SECOND);
         let phases = figures(&run).phases;
-        // Of 5 rounds, an interval of 100 ms has the change in each.
+        // In each of 5 rounds, one interval of 100 ms contains the change.
         let left_out = 10 * SECOND - phases.iter().map(|of| of.window_ns).sum::<u64>();
         assert_eq!(left_out, 500_000_000);
         assert_eq!(rates(&run), [5_000.0, 0.0]);

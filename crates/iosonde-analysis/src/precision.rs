@@ -1,4 +1,4 @@
-//! Was the requested precision reached when the run ended?
+//! Whether the requested precision was reached when the run ended.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ pub struct PrecisionFigures {
     pub value: Option<f64>,
     /// Half the width of its 95 % interval at that check, as a share of the figure.
     pub half_width: Option<f64>,
-    /// Intervals that it rests on.
+    /// Number of intervals on which the figure is based.
     pub intervals: u32,
     /// Time of that check, ns since the start of measurement.
     pub at_ns: u64,
@@ -27,7 +27,7 @@ pub struct PrecisionFigures {
     pub measured_ns: u64,
     /// Longest allowed window, ns.
     pub most_ns: u64,
-    /// Largest number of bytes each job could have submitted.
+    /// Largest number of bytes that each job could have submitted.
     pub most_bytes: Option<u64>,
     /// Number of checks.
     pub looks: u64,
@@ -49,7 +49,7 @@ pub enum Ended {
     Early,
 }
 
-/// The figures of a run that continues until a figure is known.
+/// The precision of a run that continues until a figure is known; `None` for other runs.
 pub fn precision(run: &Run, arrivals: Option<&ArrivalFigures>) -> Option<PrecisionFigures> {
     let PrecisionGoal::Known { precision: requested, .. } = run.plan.until else { return None };
     let record = run.precision.as_ref()?;

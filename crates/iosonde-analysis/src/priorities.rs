@@ -13,7 +13,7 @@ use iosonde_model::spec::Priority;
 pub struct PriorityFigures {
     /// `read` or `write`.
     pub direction: &'static str,
-    /// Class as ioprio_set(2) has it; 0 where requests have that of their thread.
+    /// Class as in ioprio_set(2); 0 if the requests have the class of their thread.
     pub class: u8,
     /// Level within the class.
     pub level: u8,
@@ -37,7 +37,7 @@ pub fn merge(sums: &mut Vec<PriorityRun>, more: &[PriorityRun]) {
     sums.sort_by_key(|sum| sum.priority);
 }
 
-/// Sums over the jobs of each priority; those of which there were requests.
+/// Sums over the jobs, for each priority with requests.
 pub(super) fn priorities(run: &Run) -> Vec<PriorityFigures> {
     let mut found = Vec::new();
     for (direction, of) in DIRECTIONS {
