@@ -36,7 +36,7 @@ use iosonde_model::units::count;
 use super::Figures;
 use super::traffic::Tally;
 
-/// Looks at a profile.
+/// Function that examines a profile.
 pub type Detect = fn(&ProfileRun, &Figures) -> Option<Finding>;
 
 /// Every detector, by code. To add one: one file, one `mod` line, one line here.
@@ -69,8 +69,8 @@ pub const DETECTORS: &[Detector<Detect>] = &[
 /// Detectors that run even if the consistency checks failed: they report what is wrong.
 const ALWAYS: [&str; 3] = ["io_errors", "limited_fidelity", "not_visible"];
 
-/// All findings of a profile, most severe and strongest first. If the consistency checks failed,
-/// nothing is diagnosed from the numbers.
+/// All findings of a profile, by severity, cost and strength, the highest first. If the consistency
+/// checks failed, nothing is diagnosed from the numbers.
 pub fn findings(run: &ProfileRun, figures: &Figures) -> Vec<Finding> {
     let mut findings: Vec<Finding> = DETECTORS
         .iter()
@@ -83,7 +83,7 @@ pub fn findings(run: &ProfileRun, figures: &Figures) -> Vec<Finding> {
     findings
 }
 
-/// What it costs the program, where that is known: thousandths of its time.
+/// Cost to the program, in thousandths of its time; 0 if unknown.
 fn cost(finding: &Finding) -> u64 {
     let shares = finding.evidence.iter().filter(|(name, _)| name.ends_with("time_share"));
     let numbers = shares.filter_map(|(_, value)| match value {
@@ -94,13 +94,13 @@ fn cost(finding: &Finding) -> u64 {
     (most * 1000.0) as u64
 }
 
-/// The one of the greatest weight, the first of equals.
+/// The finding with the greatest weight; the first of equals.
 fn greatest<W: PartialOrd>(found: impl Iterator<Item = (W, Finding)>) -> Option<Finding> {
     let most = found.reduce(|most, next| if next.0 > most.0 { next } else { most });
     most.map(|(_, finding)| finding)
 }
 
-/// The requests that the threads of a group made themselves, of one operation.
+/// Requests of one operation that the threads of a group made themselves.
 fn own(run: &ProfileRun, group: u32, op: Op) -> Tally {
     Tally::of(run.traffic.iter().filter(|traffic| {
         traffic.class == Class::Program && traffic.group == group && traffic.op == op

@@ -21,8 +21,8 @@ const MATTERS: f64 = 0.2;
 /// Share of requests of the device's maximum size at or above which they are parts of larger calls.
 const SPLIT: f64 = 0.5;
 
-/// Reports the most frequent kind of requests that arrives this way. Those of a program that gets
-/// no CPU for a while do so, whatever it does.
+/// Reports the most frequent kind of bursty requests. A program that gets no CPU for a while is not
+/// reported: its requests are bursty in any case.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if run_delay::share(figures).is_some() {
         return None;
@@ -48,8 +48,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     Some(finding.with("gap_cv", kind.cv).with("per_s", kind.per_s))
 }
 
-/// Whether the requests are parts of calls larger than the device accepts: they arrive together
-/// then.
+/// Whether the requests are parts of calls larger than the device accepts: such parts arrive
+/// together.
 fn is_split(run: &ProfileRun, device: &str, group: &str, op: Op) -> bool {
     let facts = run.devices.iter().find(|each| each.facts.name == device);
     let Some(largest) = facts.and_then(|each| each.facts.max_sectors_kb) else { return false };
@@ -74,7 +74,7 @@ mod tests {
         let mut run = profile_of(&[flow]);
         let message = words(detect, &run);
         assert!(message.contains("The reads of `app` on vda arrive in bursts"), "{message}");
-        // While others have the CPUs.
+        // Other programs have the CPUs.
         run.run_delay_ns = Some(8_000_000_000);
         assert_eq!(ask(detect, &run), None);
         run.run_delay_ns = None;

@@ -28,7 +28,7 @@ const ALIKE: f64 = 4.0;
 
 /// Reports the operation and device with the longest tail.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
-    // Where no CPU is free, an end waits until it is seen.
+    // If no CPU is free, a completion waits until it is seen.
     let machine = &figures.machine;
     let used = [machine.user_share, machine.system_share, machine.steal_share];
     if used.into_iter().flatten().sum::<f64>() >= FULL {

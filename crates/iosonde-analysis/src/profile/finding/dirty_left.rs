@@ -1,4 +1,4 @@
-//! `dirty_left`: what the program wrote reached the device after its end, or not at all.
+//! `dirty_left`: the program's data reached the device after its end, or not at all.
 
 use super::{Detect, Detector, Figures, Finding, Severity, Strength, percent};
 use iosonde_model::record::profile::{Class, Op, ProfileRun, Traffic};
@@ -21,9 +21,8 @@ const FROM_NS: u64 = 100_000_000;
 const UNWRITTEN_BYTES: u64 = 4 << 20;
 const UNWRITTEN_SHARE: f64 = 0.1;
 
-/// Fewest bytes that arrived late to report: below it are metadata and the end of a log, which
-/// every program leaves. Their smallest share of all bytes written: what is less adds little to the
-/// run time.
+/// Fewest late bytes to report: fewer are metadata and the end of a log, which every program
+/// leaves. Their smallest share of all bytes written: less adds little to the run time.
 const LATE_BYTES: u64 = 1 << 20;
 const LATE_SHARE: f64 = 0.1;
 
@@ -33,7 +32,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     unwritten(run, figures).or_else(|| late(run))
 }
 
-/// Pages dirtied that no traced request wrote.
+/// Reports dirtied pages that no traced request wrote.
 fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let calls = run.calls?;
     let dirtied = calls.storage_write_bytes.saturating_sub(calls.cancelled_bytes);
@@ -56,7 +55,7 @@ fn unwritten(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
         let finding = finding.with("dirtied_bytes", dirtied);
         let mut finding = finding.with("written_bytes", written);
         if written == 0 {
-            // Nothing tells that it went to a device that is traced.
+            // Nothing shows that the data went to a traced device.
             finding.subject.clear();
         }
         return Some(finding);
@@ -77,7 +76,7 @@ fn late(run: &ProfileRun) -> Option<Finding> {
     let after_ns = last.checked_sub(run.measured_ns).filter(|ns| *ns >= FROM_NS)?;
     let written: u64 = back().map(|traffic| traffic.bytes).sum();
     let known = late_bytes(run).filter(|(late, _)| *late > 0);
-    // Where intervals do not tell, what was written back is the most that can have been late.
+    // Without intervals, all of the write-back is the upper bound of what was late.
     let (late, all) = known.unwrap_or((written, written_bytes(run)));
     if late < LATE_BYTES || (late as f64) < LATE_SHARE * all as f64 {
         return None;
@@ -144,7 +143,7 @@ mod tests {
             run.measured_ns = 8_000_000_000;
             run.settle_ns = 2_000_000_000;
             run.series.retain(|series| series.counters.bytes[0] == back_bytes / 10);
-            // Those of the program itself were in time.
+            // The program's own writes were in time.
             run.series[0].counters.bytes[0] += own_requests * 4096;
             ask(detect, &run)
         };
@@ -167,7 +166,7 @@ mod tests {
         let unwatched = Some("only some disks were chosen".into());
         let chosen = words(detect, &ProfileRun { unwatched, ..run.clone() });
         assert!(chosen.contains("went elsewhere (only some disks were chosen)"), "{chosen}");
-        // It is late write-back where some of it was written there.
+        // The subject is late write-back if a traced device received some of it.
         let subject = |flows: &[Flow]| {
             let mut other = profile_of(flows);
             (other.calls, other.unwatched) = (run.calls, Some(ProfileRun::SELECTED.into()));

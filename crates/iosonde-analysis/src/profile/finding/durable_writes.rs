@@ -1,7 +1,7 @@
 //! `durable_writes`: synchronous writes (O_SYNC, O_DSYNC).
 //!
-//! A device with FUA gets it with the write. For one without, the block layer sends a flush after
-//! each write: the program causes flushes without a sync call.
+//! A device with FUA receives it with the write. For a device without FUA, the block layer sends a
+//! flush after each write: the program causes flushes without a sync call.
 
 use super::{Detect, Detector, Figures, Finding, Severity, percent};
 use iosonde_model::record::profile::{Class, Op, ProfileRun};
@@ -21,7 +21,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Smallest share of the writes to report.
 const SHARE: f64 = 0.5;
-/// The same where files were opened with O_SYNC or O_DSYNC: some file systems write their log in
+/// Smallest share if files were opened with O_SYNC or O_DSYNC: some file systems write their log in
 /// the program's threads, once or twice per write.
 const SHARE_OPENED: f64 = 0.25;
 /// Sync calls per flush at or below which the flushes have another cause.
@@ -58,8 +58,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     Some(DETECTOR.proven(words).with("durable_share", share).with("writes", tally.requests))
 }
 
-/// Flushes that the program caused without a sync call; 0 if calls were not traced. Where a file
-/// that was opened to be durable grows, the commits of the journal carry them.
+/// Flushes that the program caused without a sync call; 0 if calls were not traced. If a file
+/// opened with O_SYNC or O_DSYNC grows, the journal's commits carry the flushes.
 fn flushed(run: &ProfileRun, figures: &Figures, is_opened_so: bool) -> u64 {
     let Some(syncs) = &figures.syncs else { return 0 };
     let of = |class: Class, op: Op| {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn writes_of_a_log_beside_them_do_not_hide_them_and_those_of_others_are_no_evidence() {
-        // As many writes of the log as of data, and as many flushes.
+        // As many log writes as data writes, and as many flushes.
         let writes = Flow { op: Op::Write, requests: 3_001, ..Flow::default() };
         let flushes = Flow { op: Op::Flush, size_bytes: 0, requests: 1_500, ..writes };
         let mut run = profile_of(&[writes, flushes]);

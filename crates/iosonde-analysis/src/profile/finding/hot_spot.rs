@@ -20,7 +20,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const SHARE: f64 = 0.8;
 /// Fewest chunks to report.
 const CHUNKS: u64 = 20;
-/// How often each block is read on average at least where a cache would help.
+/// Fewest reads per block, on average, for which a cache would help.
 const TIMES: u64 = 2;
 
 /// Reports the most uneven device.
@@ -46,8 +46,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     Some(DETECTOR.proven(words).with("device", place.device.as_str()).with("hot_share", share))
 }
 
-/// Whether most requests are reads of what was read before: a cache absorbs neither the first read
-/// of a block nor a write that must be durable.
+/// Whether most requests read data that was read before: a cache absorbs neither the first read of
+/// a block nor a write that must be durable.
 fn is_mostly_read_again(run: &ProfileRun, place: &PlaceFigures) -> bool {
     let is_own = |each: &&Traffic| each.device == place.device && each.class.is_of_the_program();
     let own = run.traffic.iter().filter(is_own);
@@ -78,7 +78,7 @@ mod tests {
             "{message}"
         );
         assert!(message.contains("a cache of 20.0 MiB would absorb most"), "{message}");
-        // Each block once, and writes.
+        // Each block is read once, and there are writes.
         for chunk in &mut run.places[0].chunks {
             chunk.read_blocks = 256;
         }

@@ -14,8 +14,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Whether every device has the operation. Discards, write-zeroes and commands end with an error
-/// where a device does not have them, and the program or the kernel then does without.
+/// Whether every device supports the operation. Discards, write-zeroes and commands fail on a
+/// device without them, and the program or the kernel then avoids them.
 fn is_always_supported(op: Op) -> bool {
     matches!(op, Op::Read | Op::Write | Op::Flush)
 }
@@ -49,13 +49,13 @@ mod tests {
     fn one_error_is_reported_and_none_is_not() {
         let mut run = profile_of(&[Flow::default()]);
         assert_eq!(ask(detect, &run), None);
-        // Another program's.
+        // Errors of another program.
         let mut other = run.clone();
         other.traffic[0].class = Class::Other;
         other.traffic[0].errors = 1;
         assert_eq!(ask(detect, &other), None);
         run.traffic[0].errors = 1;
-        // A device without discards.
+        // Errors of a device without discards.
         let mut discards = run.clone();
         discards.traffic[0].op = Op::Discard;
         assert_eq!(ask(detect, &discards), None);

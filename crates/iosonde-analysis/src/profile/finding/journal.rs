@@ -27,7 +27,7 @@ fn detect(_run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     };
     let (journal, others) = (of(Class::Journal), of(Class::Other));
     let ratio = journal as f64 / program.max(1) as f64;
-    // The journal is shared: with other writers it is not known on whose behalf it wrote.
+    // The journal is shared: with other writers, the origin of its writes is unknown.
     if journal < FROM_BYTES || ratio < RATIO || others > program {
         return None;
     }

@@ -59,8 +59,8 @@ fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     }))
 }
 
-/// Reads of a group in flight on average, over the time with any request of the program in flight:
-/// no more than one per thread that waits for each.
+/// Mean number of a group's reads in flight, over the time with any request of the program in
+/// flight: at most one per thread if each thread waits for its reads.
 fn while_busy(run: &ProfileRun, group: u32, reads: &Tally) -> f64 {
     let is_used = |device: &&ProfiledDevice| {
         let on_it = |row: &Traffic| row.device == device.facts.name && row.op == Op::Read;
@@ -96,7 +96,7 @@ mod tests {
         ] {
             assert_eq!(ask(detect, &profile_of(&[other])), None);
         }
-        // Several at once, then a pause: the same on average over all the time.
+        // Several at once, then a pause: the mean over the whole time is the same.
         let mut several = profile_of(&[flow]);
         several.devices[0].program_depth.time_ns = vec![(0, 7_000_000_000), (3, 3_000_000_000)];
         assert_eq!(ask(detect, &several), None);

@@ -1,4 +1,4 @@
-//! `not_visible`: a device was used whose requests no tracepoint covers.
+//! `not_visible`: a used device whose requests no tracepoint covers.
 
 use super::{Detect, Detector, Figures, Finding, Severity};
 use iosonde_model::record::profile::{ProfileRun, ProfiledDevice};
@@ -13,8 +13,8 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
     detect,
 };
 
-/// Reports the first such device with any I/O, as far as known. Nothing is missing of one whose
-/// requests are traced on the disks below it.
+/// Reports the first such device that did any I/O, as far as known. A device whose requests are
+/// traced on the disks below it is not reported.
 fn detect(run: &ProfileRun, _figures: &Figures) -> Option<Finding> {
     let used = run.devices.iter().filter(|device| super::super::moved(device));
     let hidden = used.filter(|device| !is_traced(run, device));

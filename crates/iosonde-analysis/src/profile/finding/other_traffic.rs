@@ -23,16 +23,16 @@ const SHARE: f64 = 0.10;
 /// profiler's own.
 const REQUESTS: u64 = 30;
 const REQUEST_SHARE: f64 = 0.01;
-/// Smallest share of the program's requests or bytes that a device has: on another one, such as
-/// that of the program's own file, others do not matter to it.
+/// Smallest share of the program's requests or bytes on a device: on other devices, such as the one
+/// with its executable file, others do not affect it.
 const OWN_SHARE: f64 = 0.10;
-/// Smallest share of the time that the program waits for requests or syncs: one that hardly does is
-/// no slower for others.
+/// Smallest share of the time that the program waits for requests or syncs: others do not slow down
+/// a program that hardly waits.
 const WAITS: f64 = 0.02;
 
 /// Reports the device where others had the largest share.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
-    // A share in flight that is not known says nothing.
+    // An unknown share in flight does not rule out the finding.
     let hardly = |share: Option<f64>| share.is_some_and(|share| share < WAITS);
     if hardly(figures.waits.in_flight) && figures.waits.in_syncs.is_none_or(|share| share < WAITS) {
         return None;
@@ -68,7 +68,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     }))
 }
 
-/// Whether the program made a good part of its requests, or moved a good part of its bytes, there.
+/// Whether the program made at least [`OWN_SHARE`] of its requests, or of its bytes, there.
 fn matters(there: &Side, figures: &Figures) -> bool {
     let Some(all) = &figures.program else { return false };
     let share = |part: u64, all: u64| part > 0 && part as f64 >= OWN_SHARE * all as f64;
@@ -108,7 +108,7 @@ mod tests {
         run.measured_ns = 33_000_000;
         run.traffic[1].active_ns = Some((40_000_000, 2_000_000_000));
         assert_eq!(ask(detect, &run), None);
-        // However large a few are.
+        // Too few to report, however large.
         let asked = Flow { class: Class::Other, requests: 29, size_bytes: 64 << 20, ..few };
         assert_eq!(ask(detect, &profile_of(&[few, asked])), None);
         let asked = Flow { requests: 31, ..asked };
@@ -117,7 +117,7 @@ mod tests {
         let large = Flow { size_bytes: 1 << 20, device_ns: 5_000_000, ..few };
         let small = Flow { class: Class::Other, queued_ns: 0, device_ns: 10_000, ..few };
         assert_eq!(ask(detect, &profile_of(&[large, small])), None);
-        // A few large ones beside many small ones.
+        // A few large requests among many small ones.
         let stream = Flow { class: Class::Other, requests: 1_000, size_bytes: 1 << 20, ..few };
         assert!(ask(detect, &profile_of(&[Flow::default(), stream])).is_some());
     }
@@ -133,7 +133,7 @@ mod tests {
             "{message}"
         );
         assert!(message.contains("on vda, most of them `someone else`"), "{message}");
-        // A thread's bytes are those on all disks: it may have transferred them on the other one.
+        // A thread's bytes cover all disks: it may have transferred them on the other one.
         let beside = Flow { device: "sdb", ..Flow::default() };
         let message = words(detect, &profile_of(&[Flow::default(), other, beside]));
         assert!(message.contains("on vda: they influence"), "{message}");
@@ -141,16 +141,16 @@ mod tests {
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), elsewhere])), None);
         let few = Flow { requests: 1_000, ..other };
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), few])), None);
-        // A disk that holds the file of a loop device which the program uses.
+        // The disk below a loop device that the program uses.
         let mut stacked = profile_of(&[Flow::default(), other, beside]);
         stacked.devices[1].beneath = vec!["vda".into()];
         assert_eq!(ask(detect, &stacked), None);
-        // It moved much less there than others did below.
+        // The program moved much less there than others did below.
         let little = Flow { requests: 1_000, ..beside };
         let mut stacked = profile_of(&[Flow::default(), other, little]);
         stacked.devices[1].beneath = vec!["vda".into()];
         assert!(ask(detect, &stacked).is_some());
-        // Where the program only read its own file.
+        // The program only read its executable file there.
         let start = Flow { device: "sdb", requests: 20, ..Flow::default() };
         let busy = Flow { device: "sdb", ..other };
         assert_eq!(ask(detect, &profile_of(&[Flow::default(), start, busy])), None);

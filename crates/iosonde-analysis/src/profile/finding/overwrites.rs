@@ -18,7 +18,7 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const SHARE: f64 = 0.5;
 /// Fewest bytes written to report.
 const FROM_BYTES: u64 = 16 << 20;
-/// Fewest distinct blocks that were looked at: of fewer, the number of all is a guess.
+/// Fewest distinct blocks sampled: with fewer, the total number is a guess.
 const BLOCKS: u64 = 32;
 
 /// Reports the device with the most bytes written this way.

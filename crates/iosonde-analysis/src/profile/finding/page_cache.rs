@@ -26,7 +26,7 @@ const FETCHED_BYTES: u64 = 1 << 20;
 /// Share fetched from storage at or below which memory served most reads.
 const FETCHED: f64 = 0.1;
 
-/// Reports when nine tenths of the pages that reads looked up were in memory; where that is not
+/// Reports when 90 % of the pages that reads looked up were in memory or, if pages were not
 /// counted, when read calls returned ten times the bytes that storage did.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     match figures.page_cache {
@@ -35,8 +35,8 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     }
 }
 
-/// Bytes that came from storage through the page cache without a read call: page faults of mapped
-/// files, and metadata.
+/// Bytes read from storage through the page cache without a read call: page faults of mapped files,
+/// and metadata.
 fn otherwise(run: &ProfileRun, figures: &Figures, cache: CacheFigures) -> u64 {
     let by_requests = figures.program.as_ref().map(|side| {
         let reads = side.op(Op::Read);
@@ -84,7 +84,7 @@ fn returned(run: &ProfileRun) -> Option<Finding> {
         bytes::rough(calls.storage_read_bytes),
         percent(fetched),
     );
-    // No bottleneck: it has no place in the first line of a report.
+    // This is no bottleneck, so the first line of a report does not name it.
     let finding = DETECTOR.suspected(words).with("read_bytes", calls.read_bytes);
     Some(finding.with("storage_read_bytes", calls.storage_read_bytes))
 }

@@ -34,7 +34,7 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     greatest(kinds.filter_map(|(device, facts, op)| {
         let depth = device.program_depth.as_ref().and_then(|depth| depth.by_time.mean);
         let depth = depth.filter(|depth| *depth >= DEEP)?;
-        // Only requests whose two parts are known.
+        // Only requests with both parts known.
         let seen = op.requests >= REQUESTS && op.queued.count == op.latency.count;
         let share = op.queued.sum_ns as f64 / op.latency.sum_ns.max(1) as f64;
         let (queued, whole) = (op.queued.mean_ns?, op.latency.mean_ns?);

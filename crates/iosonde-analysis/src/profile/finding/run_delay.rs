@@ -18,18 +18,18 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 const TIME: f64 = 0.2;
 /// Smallest share of the time that its threads were ready, on a CPU or blocked on I/O.
 const SHARE: f64 = 0.25;
-/// Share of all CPUs that it may use from which on its own threads had most of them.
+/// Share of all CPUs allowed at or above which its own threads had most of them.
 const OWN: f64 = 0.5;
 
-/// The share of the time that its threads were ready and had no CPU, if it is worth a finding.
-/// Threads that wait for something else than storage do not count.
+/// Share of the time that its threads were ready but had no CPU, if it is worth a finding. Threads
+/// that wait for something other than storage do not count.
 pub(super) fn share(figures: &Figures) -> Option<f64> {
     let ready = figures.machine.program_run_delay?;
     let rest = figures.waits.on_cpu? + figures.machine.program_io_delay.unwrap_or(0.0);
     (ready >= TIME && ready >= SHARE * (ready + rest)).then_some(ready)
 }
 
-/// What its threads used themselves says whether they had the CPUs that they waited for, unless a
+/// Reports the delay. The CPU time of its own threads shows whether they had the CPUs, unless a
 /// limit holds them below that.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let ready = share(figures)?;
@@ -78,7 +78,7 @@ mod tests {
         if let Some(cpu) = &mut run.cpu {
             cpu.cpu_user_ns = 1_000_000_000;
         }
-        // What a switch costs, and what a fifth of the time is to eight busy threads.
+        // 300 ms is the cost of switches; 2.1 s is a small share of what eight threads did.
         run.run_delay_ns = Some(300_000_000);
         assert_eq!(ask(detect, &run), None);
         run.run_delay_ns = Some(2_100_000_000);

@@ -1,4 +1,4 @@
-//! `sync_bound`: a thread group, or one of its threads, that spends most of its time in syncs.
+//! `sync_bound`: a thread group, or one of its threads, spends most of its time in syncs.
 
 use super::{Detect, Detector, Figures, Finding, Severity, named, percent};
 use iosonde_model::record::profile::{ProfileRun, SyncKind};
@@ -27,12 +27,12 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     if groups.iter().any(|group| group.calls >= CALLS && is_bound(group.time_share)) {
         return of_group(run, figures);
     }
-    // Syncs by io_uring do not block a thread, and a thread's time does not distinguish them.
+    // A thread's sync time may include syncs by io_uring, which do not block it.
     let nobody_flies = groups.iter().all(|group| group.in_flight.is_none());
     nobody_flies.then(|| of_thread(run))?
 }
 
-/// One thread among others of its name, whose time the group's mean hides.
+/// Reports one thread among others of its name, whose time the group's mean hides.
 fn of_thread(run: &ProfileRun) -> Option<Finding> {
     let own = run.threads.iter().filter(|thread| thread.of_program && thread.syncs >= CALLS);
     let bound = own.max_by_key(|thread| thread.sync_ns)?;
@@ -103,7 +103,7 @@ mod tests {
         let message = words(detect, &shared);
         assert!(message.contains("One thread of `app` ("), "{message}");
         assert!(message.contains("spends 70 % of its time in syncs: 100 calls"), "{message}");
-        // Of four threads the same time is a quarter each.
+        // With four threads, the same time is a quarter each.
         shared.threads.iter_mut().for_each(|thread| thread.sync_ns /= 4);
         assert_eq!(ask(detect, &shared), None);
     }

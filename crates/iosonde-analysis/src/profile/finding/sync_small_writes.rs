@@ -129,7 +129,7 @@ mod tests {
         let mut rare = log(4096);
         with_syncs(&mut rare, "app", SyncKind::Fsync, 40, 200_000_000);
         assert_eq!(ask(detect, &rare), None);
-        // Another thread's syncs are no reason for this one's writes.
+        // Another thread's syncs do not concern this one's writes.
         let mut apart = log(4096);
         with_syncs(&mut apart, "syncer", SyncKind::Fsync, 20_000, 455_000);
         assert_eq!(ask(detect, &apart), None);

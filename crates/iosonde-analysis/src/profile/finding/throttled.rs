@@ -17,18 +17,18 @@ pub(super) const DETECTOR: Detector<Detect> = Detector {
 
 /// Smallest share of the time, beyond that in syncs, that a thread is blocked on average.
 const BLOCKED: f64 = 0.3;
-/// How many times the time with requests in flight that is.
+/// Multiple of the time with requests in flight that this share must reach.
 const TIMES: f64 = 4.0;
 /// Fewest requests to report.
 const REQUESTS: u64 = 10;
-/// Largest share of the program's bytes that were not traced: it may be blocked on these.
+/// Largest untraced share of the program's bytes: it may be blocked on these.
 const UNTRACED: f64 = 0.1;
-/// As many bytes are of no concern: what a program prints, and itself.
+/// Untraced bytes that do not matter: the program's output, and its executable file.
 const SLIGHT_BYTES: u64 = 4 << 20;
 
-/// Compares the time blocked of the mean thread, which at least one of them is, with the latencies
-/// of all requests on its devices, which are in flight no longer than their sum: it may wait for
-/// those of others. Syncs wait for more than requests.
+/// Compares the blocked time of the mean thread, which at least one thread reaches, with the sum of
+/// the latencies of all requests on its devices: a thread may wait for requests of others, and
+/// requests are in flight no longer than that sum. Syncs wait for more than requests.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let own = figures.program.as_ref().filter(|own| own.requests() >= REQUESTS)?;
     let calls = run.calls?;
@@ -77,8 +77,8 @@ mod tests {
         let expected =
             "blocked on I/O for 98 % of the time, but requests were in flight for 0.400 %";
         assert!(message.contains(expected), "{message}");
-        // The same with requests in flight, its own or others', in syncs, or on a device that is
-        // not traced.
+        // Not reported with requests in flight, its own or others', in syncs, or on an untraced
+        // device.
         let slow = Flow { device_ns: 20_000_000, ..few };
         let mut waits = profile_of(&[slow]);
         waits.io_delay_ns = run.io_delay_ns;

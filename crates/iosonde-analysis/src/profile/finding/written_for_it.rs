@@ -19,8 +19,8 @@ const SHARE: f64 = 0.1;
 /// Fewest bytes to report.
 const FROM_BYTES: u64 = 1 << 20;
 
-/// Reports when write-back is a large part of the program's writing, and names who dirtied the
-/// pages.
+/// Reports when write-back is a large part of the program's writes; names the groups that dirtied
+/// the pages.
 fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     let all = figures.program.as_ref()?.op(Op::Write).bytes;
     let back = |traffic: &&Traffic| traffic.class == Class::WriteBack && traffic.op == Op::Write;
@@ -50,10 +50,10 @@ fn detect(run: &ProfileRun, figures: &Figures) -> Option<Finding> {
     Some(DETECTOR.proven(words).with("write_back_bytes", written).with("write_back_share", share))
 }
 
-/// Share of the time blocked on I/O from which on its threads may have waited for these writes.
+/// Smallest share of the time blocked on I/O that may be waits for these writes.
 const BLOCKED: f64 = 0.05;
 
-/// Whether its threads waited for these writes: syncs do, and so does who dirties more than it may.
+/// Whether its threads waited for these writes, as text: in syncs, or at the dirty page limit.
 fn waited(run: &ProfileRun, figures: &Figures) -> String {
     let syncs_ns: u128 = run.syncs.iter().map(|sync| sync.latency.sum()).sum();
     if syncs_ns > 0 {
