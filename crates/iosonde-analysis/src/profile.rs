@@ -43,9 +43,9 @@ pub struct Figures {
     pub window_ns: u64,
     /// Settling time after the program's end, ns.
     pub settle_ns: u64,
-    /// Why no requests are reported; `None` if there are some, or there may have been.
+    /// Reason why the program's requests cannot be reported; `None` if they can.
     pub unseen: Option<String>,
-    /// The program's requests, its write-back among them; `None` where they cannot be seen.
+    /// The program's requests, including its write-back; `None` if they cannot be seen.
     #[serde(rename = "program_requests")]
     pub program: Option<Side>,
     /// Requests of all programs.
@@ -60,17 +60,17 @@ pub struct Figures {
     pub devices: Vec<DeviceFigures>,
     /// Threads that did I/O.
     pub io_threads: Option<ThreadCounts>,
-    /// Calls that make data durable; `None` where not seen.
+    /// Calls that make data durable; `None` if not traced.
     pub syncs: Option<SyncFigures>,
-    /// How files were opened; `None` where not seen.
+    /// How files were opened; `None` if not traced.
     pub opens: Option<OpenCounts>,
-    /// Read and write calls; `None` where not seen.
+    /// Read and write calls; `None` if not recorded.
     pub calls: Option<CallFigures>,
-    /// Read calls at the page cache; `None` where not seen.
+    /// Read calls at the page cache; `None` if not recorded.
     pub page_cache: Option<CacheFigures>,
-    /// What the program waits for.
+    /// Waits of the program.
     pub waits: WaitFigures,
-    /// CPU and waiting.
+    /// CPU time and waits.
     #[serde(rename = "cpu")]
     pub machine: MachineFigures,
     /// Threads, the busiest first.
@@ -82,9 +82,9 @@ pub struct Figures {
     /// Cgroups, the busiest first.
     #[serde(skip)]
     pub cgroups: Vec<CgroupFigures>,
-    /// Where on the devices.
+    /// Positions of the requests on the devices.
     pub places: Vec<PlaceFigures>,
-    /// How requests arrive.
+    /// Arrival processes of the requests.
     pub arrivals: Vec<ArrivalFigures>,
     /// Rates and latencies over time.
     #[serde(rename = "over_time")]
@@ -100,7 +100,7 @@ pub struct Figures {
 pub struct DeviceFigures {
     /// Kernel name of the whole disk.
     pub name: String,
-    /// Why its requests cannot be seen, if so.
+    /// Reason why its requests cannot be seen, if so.
     pub invisible: Option<String>,
     /// The program's requests on it.
     #[serde(rename = "program_requests")]
@@ -147,7 +147,7 @@ pub fn figures(run: &ProfileRun) -> Figures {
     figures
 }
 
-/// Why no requests are reported.
+/// Reason why no requests are reported.
 fn unseen(run: &ProfileRun) -> Option<String> {
     if run.source.method == Method::Counters {
         let reason = missing(run, "requests").or(run.source.missing.first());
@@ -158,7 +158,7 @@ fn unseen(run: &ProfileRun) -> Option<String> {
         run.devices.iter().filter(|device| moved(device)).find_map(|device| {
             Some(format!("{}: {}", device.facts.name, device.invisible.as_ref()?))
         });
-    // Requests of others elsewhere say nothing about the program's I/O there.
+    // Requests of other programs on other devices say nothing about the I/O of this one.
     hidden.filter(|_| !run.traffic.iter().any(|each| each.class.is_of_the_program()))
 }
 

@@ -1,4 +1,4 @@
-//! How much of a device's capability a program uses: a profile compared with a run on the same
+//! Share of a device's capability that a program uses: a profile compared with a run on the same
 //! device.
 
 use serde::Serialize;
@@ -24,7 +24,7 @@ pub struct Against {
     pub load: String,
     /// Each operation that both have.
     pub ops: Vec<OpAgainst>,
-    /// The largest of the shares, and what it is of.
+    /// All shares, as a sentence.
     pub words: String,
 }
 
@@ -43,17 +43,17 @@ pub enum KnownBy {
 pub struct OpAgainst {
     /// Reads or writes.
     pub op: Op,
-    /// Rates of the device in the run: requests and bytes per second.
+    /// Requests per second of the device in the run.
     pub run_iops: f64,
-    /// Bytes per second of the run.
+    /// Bytes per second of the device in the run.
     pub run_bytes_per_s: f64,
     /// The program's requests per second over those of the run.
     pub iops_share: f64,
     /// The program's bytes per second over those of the run.
     pub bandwidth_share: f64,
-    /// The same for the program's busiest interval, if intervals were recorded.
+    /// Share of requests per second in the program's busiest interval, if intervals were recorded.
     pub peak_iops_share: Option<f64>,
-    /// Of bytes.
+    /// Share of bytes per second, likewise.
     pub peak_bandwidth_share: Option<f64>,
 }
 
@@ -85,7 +85,7 @@ pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Aga
             format!("the profile has no requests of the program on {}", device.name)
         })?;
     let measured = run_figures::figures(run).all;
-    // Intervals are of all devices together: they belong to this device if it is the only one.
+    // Intervals cover all devices: they describe this device if it is the only one.
     let sides = figures.devices.iter().filter_map(|device| device.program.as_ref());
     let alone = sides.filter(|side| side.requests() > 0).count() == 1;
     let ways = [(Op::Read, &measured.read), (Op::Write, &measured.write)];
@@ -101,7 +101,7 @@ pub fn against(profile: &ProfileRun, figures: &Figures, run: &Run) -> Result<Aga
     Ok(Against { device: device.name.clone(), known_by, load, ops, words })
 }
 
-/// The profile's device that is the run's.
+/// Index of the profile's device that is the run's device, and how it was identified.
 fn same(profile: &ProfileRun, theirs: &DeviceFacts) -> Result<(usize, KnownBy), String> {
     let find = |is: &dyn Fn(&ProfiledDevice) -> bool| profile.devices.iter().position(is);
     let both = |ours: &Option<String>, theirs: &Option<String>| {

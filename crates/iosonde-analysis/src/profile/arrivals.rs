@@ -10,7 +10,7 @@ use iosonde_stats::Histogram;
 /// chapter 8. A Poisson process has 1.
 const REGULAR_BELOW: f64 = 0.75;
 const BURSTY_FROM: f64 = 1.33;
-/// Number of longest gaps left out: pauses between the phases of a program.
+/// Number of longest gaps that are excluded: pauses between the phases of a program.
 const PAUSES: u64 = 3;
 /// Fewest gaps for a meaningful coefficient of variation.
 const GAPS: u64 = 30;
@@ -22,11 +22,9 @@ pub struct ArrivalFigures {
     pub device: String,
     /// Name of the threads.
     pub group: String,
-    /// The class of the requests.
     pub class: Class,
-    /// The operation.
     pub op: Op,
-    /// Gaps between neighbouring starts.
+    /// Number of gaps between successive starts.
     pub gaps: u64,
     /// Arrivals per second while active: the inverse of the mean gap, without the longest three.
     pub per_s: f64,
@@ -44,7 +42,7 @@ iosonde_model::words! {
     pub enum Process {
         /// The gaps are about equal, as those of a closed loop on a steady device.
         Regular => "regular",
-        /// As produced by many independent sources.
+        /// Arrivals as from many independent sources.
         PoissonLike => "Poisson-like",
         /// Several at once, then a long pause.
         Bursty => "bursty",
@@ -88,7 +86,7 @@ pub(super) fn arrivals(run: &ProfileRun) -> Vec<ArrivalFigures> {
     figures
 }
 
-/// Mean and coefficient of variation of all gaps but the longest, within the error of the buckets.
+/// Mean and coefficient of variation of all gaps but the longest three, to bucket accuracy.
 fn mean_and_cv(gaps: &Histogram) -> Option<(f64, f64)> {
     let kept = gaps.count().saturating_sub(PAUSES);
     let (mut left, mut sum, mut squares) = (kept, 0.0, 0.0);

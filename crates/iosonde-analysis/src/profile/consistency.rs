@@ -17,28 +17,27 @@ use super::traffic::{Tally, share, uses};
 
 /// Share by which the trace may differ from the kernel's counters.
 const COUNTERS: f64 = 0.01;
-/// Fewest requests that may cross the edges of the profile and be seen by one side only.
+/// Smallest allowance for requests that cross an edge of the profile and are seen by one side.
 const EDGE: u64 = 8;
-/// Largest request of a device that does not tell it, KiB.
+/// Largest request assumed for a device that does not report it, KiB.
 const LARGEST_KIB: u32 = 1280;
 /// Share by which sums over buckets may differ from exact sums: recorded sizes are exact within
 /// 1/32.
 const SIZES: f64 = 1.0 / 32.0;
 /// Tolerance of Little's law.
 const LITTLE: f64 = 0.02;
-/// The same for a share that is read roughly.
+/// Tolerance of Little's law for a roughly known share.
 const ROUGHLY: f64 = 0.1;
 /// Level at or above which levels are lower edges of buckets, and the width of those buckets.
 const COARSE_FROM: u32 = 64;
 const COARSE: f64 = 1.0 / 32.0;
-/// Share of the requests at or below which a loss is only a note: it cannot change a figure by
-/// more.
+/// Share of the requests at or below which a loss is only a note: no figure changes by more.
 const LOSS: f64 = 0.01;
 /// Share by which the two parts of the latency may differ from the whole.
 const PARTS: f64 = 0.01;
 
-/// Whether a failed identity is reported first: more than a slight loss is the cause, and it is not
-/// explained.
+/// Whether a failed identity is reported first: it invalidates the profile, or is off by more than
+/// a slight loss and is not explained.
 pub fn matters(entry: &Identity) -> bool {
     entry.severity == Severity::Invalid || entry.residual > LOSS && !entry.explained
 }
@@ -70,8 +69,8 @@ pub(super) fn consistency(run: &ProfileRun) -> Consistency {
     Consistency { entries }
 }
 
-/// Whether a disk has a part in the figures of the program: it made requests there, or none was
-/// seen anywhere although it fetched data from storage.
+/// Whether a disk affects the program's figures: the program made requests there, or it fetched
+/// data from storage although none of its requests was seen anywhere.
 fn concerns(run: &ProfileRun, device: &str) -> bool {
     let is_idle = !run.traffic.iter().any(|row| uses(run, &row.device));
     let fetched = run.calls.is_some_and(|calls| calls.storage_read_bytes > 0);
@@ -89,14 +88,14 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     let flushes: u64 = own(Op::Flush).filter(is_device).map(|t| t.requests).sum();
     let sent_flushes: u64 = own(Op::Flush).filter(|t| !is_device(t)).map(|t| t.requests).sum();
     let (begun, ending) = device.counters_within.unwrap_or((start, end));
-    // What a counter rose by while requests were traced, at least and at most.
+    // Smallest and largest increase of a counter while requests were traced.
     let rose = |count: fn(&DeviceCounters) -> u64| {
         let by = |from: &DeviceCounters, to: &DeviceCounters| count(to).saturating_sub(count(from));
         let most = by(&start, &end);
         (by(&begun, &ending).min(most), most)
     };
     let bytes = |(least, most): (u64, u64)| (least.saturating_mul(512), most.saturating_mul(512));
-    // What was in flight at the start is counted and was not traced, at the end the reverse.
+    // Requests in flight at the start are counted but not traced; at the end, the reverse.
     let crossing = start.in_flight.max(end.in_flight);
     let largest = u64::from(device.facts.max_sectors_kb.unwrap_or(LARGEST_KIB)) << 10;
     let edge_bytes = |tally: &Tally| {
@@ -129,13 +128,13 @@ fn counted(run: &ProfileRun, device: &ProfiledDevice) -> Vec<Identity> {
     .collect()
 }
 
-/// Requests that may cross the edges of the profile, of so many: a few, or as many as a count of
-/// independent events is uncertain by.
+/// Number of these requests that may cross the edges of the profile: a few, or the uncertainty of a
+/// count of independent events.
 fn edge(requests: u64) -> u64 {
     EDGE.max((2.0 * (requests as f64).sqrt()) as u64)
 }
 
-/// One amount, from the trace and from the kernel's counters.
+/// One amount in the trace against the kernel's counters.
 fn counted_as_traced(
     code: &'static str,
     what: &str,
@@ -158,20 +157,19 @@ fn counted_as_traced(
     entry(code, residual, tolerance, equation)
 }
 
-/// The values of two ranges that are closest to each other: the same one where they overlap.
+/// The closest values of two ranges; equal if the ranges overlap.
 fn nearest(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
     let of_one = other.0.clamp(one.0, one.1);
     (of_one, of_one.clamp(other.0, other.1))
 }
 
-/// Requests of a device.
+/// Number of requests of a device that `pick` selects.
 fn requests(run: &ProfileRun, device: &ProfiledDevice, pick: fn(&Traffic) -> bool) -> u64 {
     let own = run.traffic.iter().filter(|t| t.device == device.facts.name && pick(t));
     own.map(|traffic| traffic.requests).sum()
 }
 
-/// Little's law: the time each level lasted gives the request-time, which is also the sum of the
-/// latencies.
+/// Little's law: the sum of level times duration equals the sum of the latencies.
 fn little(
     code: &'static str,
     device: &ProfiledDevice,
@@ -206,8 +204,8 @@ fn program_depth(run: &ProfileRun, device: &ProfiledDevice) -> Option<Identity> 
     little("program_depth", device, &device.program_depth, own)
 }
 
-/// Whether the time with requests of the program in flight is roughly that of its requests: one
-/// whose completion was not seen stays in flight, though it may have ended at once.
+/// Whether the program's time in flight is roughly the sum of its latencies. A request whose
+/// completion was not seen stays in flight, though it may have ended at once.
 pub(super) fn is_depth_roughly_known(run: &ProfileRun, device: &ProfiledDevice) -> bool {
     program_depth(run, device).is_none_or(|entry| entry.ok || entry.residual < ROUGHLY)
 }
@@ -218,9 +216,9 @@ fn unseen(run: &ProfileRun, device: &ProfiledDevice) -> u64 {
     own.map(|traffic| traffic.requests.saturating_sub(traffic.latency.count())).sum()
 }
 
-/// A request whose completion was not seen counts as in flight until its slot is reused: the
-/// levels are too high by one, but the other figures are not affected. As much as a few can add is
-/// explained, if no more are `unseen` than may cross the edges.
+/// A request whose completion was not seen counts as in flight until its slot is reused: the levels
+/// are too high, but the other figures are not affected. The difference is explained if these
+/// requests can cause it and no more are `unseen` than may cross the edges.
 fn excused(entry: Identity, depth: &Depth, unseen: u64, edge: u64) -> Identity {
     if unseen == 0 || entry.ok {
         return entry;
@@ -253,7 +251,7 @@ fn histograms(rows: &[&Traffic]) -> Identity {
         count::thousands(off)
     );
     let residual = share(off, requests).unwrap_or(0.0);
-    // What crosses the edges is not worth a word.
+    // Requests that cross the edges are not reported.
     let tolerance = share(edge(requests), requests).unwrap_or(0.0);
     slight(entry("histograms", residual, tolerance, equation), off)
 }
@@ -306,10 +304,10 @@ fn intervals(run: &ProfileRun) -> Option<Identity> {
     (!run.series.is_empty()).then(|| note(entry("intervals", residual, tolerance, equation)))
 }
 
-/// Losses with this beginning are of requests; others concern one table only.
+/// Prefix of the losses of requests; other losses concern one table only.
 const OF_REQUESTS: &str = "requests:";
 
-/// Nothing was lost. What is missing in one table only does not invalidate the others.
+/// Nothing was lost. A loss in one table does not invalidate the others.
 fn lost(run: &ProfileRun) -> Identity {
     let all: u64 = run.lost.values().sum();
     let each = run.lost.iter().map(|(what, times)| format!("{what} {}", count::thousands(*times)));
@@ -320,19 +318,19 @@ fn lost(run: &ProfileRun) -> Identity {
     let equation = format!("lost {}{which} = 0", count::thousands(all));
     let of_requests = run.lost.iter().filter(|(what, _)| what.starts_with(OF_REQUESTS));
     let of_requests: u64 = of_requests.map(|(_, times)| *times).sum();
-    // A few of many latencies cross the edges.
+    // A few of many requests cross the edges without a latency.
     let tolerance =
         if of_requests > 0 { 0.0 } else { share(edge(requests), requests).unwrap_or(0.0) };
     let entry = entry("lost", residual, tolerance.min(LOSS), equation);
     if of_requests == 0 { note(entry) } else { slight(entry, of_requests) }
 }
 
-/// Invalidates only the figures of depth or time.
+/// Reduces a failure to a note: it invalidates only the figures of depth or time.
 fn note(entry: Identity) -> Identity {
     Identity { severity: Severity::Note, ..entry }
 }
 
-/// A note if the difference is small.
+/// Reduces a failure to a note if the difference is small.
 fn slight(entry: Identity, off: u64) -> Identity {
     let is_slight = entry.residual <= LOSS || off <= EDGE;
     Identity { severity: if is_slight { Severity::Note } else { Severity::Invalid }, ..entry }
@@ -398,7 +396,7 @@ mod tests {
         let mut run = profile_of(&[Flow { requests: 8_001, ..Flow::default() }]);
         run.traffic[0].latency = Histogram::new();
         run.traffic[0].latency.record_many(100_000, 7_998);
-        // Three remain in flight until the end.
+        // Three requests remain in flight until the end.
         run.devices[0].depth.time_ns.push((3, 5_000_000_000));
         let entries = consistency(&run);
         assert_eq!(broken(&run), ["depth"]);
@@ -435,7 +433,7 @@ mod tests {
         assert_eq!(broken(&spoiled(&[Flow::default(), other])), Vec::<&str>::new());
         let own = Flow { device: "sdb", requests: 100, ..Flow::default() };
         assert_eq!(broken(&spoiled(&[own, other])), ["reads"]);
-        // It made no request at all, as far as its counters tell.
+        // It made no request, according to its counters.
         let mut idle = spoiled(&[other]);
         assert_eq!(broken(&idle), Vec::<&str>::new());
         idle.calls.as_mut().unwrap().storage_read_bytes = 1 << 20;
@@ -523,7 +521,7 @@ mod tests {
         assert_eq!(entry.equation, "lost 10 (requests: too many 10) = 0");
         run.lost.insert("requests: too many".into(), 100_000);
         assert!(!consistency(&run).valid());
-        // Of one table.
+        // Losses in one table.
         run.lost.clear();
         run.lost.insert("requests of cgroups: too many".into(), 100_000);
         let entry = consistency(&run).broken_code("lost").cloned().unwrap();

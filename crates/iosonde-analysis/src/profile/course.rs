@@ -94,7 +94,7 @@ fn heat(series: &[TrafficSeries]) -> Option<Heat> {
     let merged = intervals.div_ceil(COLUMNS as u64).max(1);
     let column_ns = width_ns * merged;
     let columns = usize::try_from(end_ns.div_ceil(column_ns)).ok()?;
-    // First each column by octave of latency.
+    // Count per column and octave of latency.
     let mut octaves = vec![[0u64; 64]; columns];
     for each in &kept {
         for (index, interval) in each.intervals.iter().enumerate() {

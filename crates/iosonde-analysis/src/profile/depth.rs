@@ -9,24 +9,24 @@ use super::spread::Spread;
 /// Requests in flight on one device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DepthFigures {
-    /// Time that the share and the mean are over, ns.
+    /// Time span of the share and the mean, ns.
     #[serde(skip)]
     pub span_ns: u64,
     /// Share of the span with at least one request in flight.
     pub busy_share: Option<f64>,
-    /// Mean over the span.
+    /// Mean level over the span.
     pub mean: Option<f64>,
-    /// By time, over the time with at least one request in flight.
+    /// Level by time, over the time with at least one request in flight.
     #[serde(rename = "while_busy")]
     pub by_time: Spread,
-    /// As found by arriving requests, themselves not counted.
+    /// Level found by arriving requests, which do not count themselves.
     pub on_arrival: Spread,
     /// Highest level.
     pub max: u32,
 }
 
-/// The figures of a queue depth over a span, or over the time from the first request to the end of
-/// tracing, which includes settling; percentiles by time need as many requests as those on arrival.
+/// The figures of a queue depth over a span, or else over the time from the first request to the
+/// end of tracing, with settling. Percentiles by time need as many requests as those on arrival.
 pub(super) fn depth(depth: &Depth, span_ns: Option<u64>) -> DepthFigures {
     let all: u64 = depth.time_ns.iter().map(|(_, ns)| ns).sum();
     let span_ns = span_ns.unwrap_or(all);
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(figures.on_arrival.at(0.5), Some(0.0));
         assert_eq!(figures.on_arrival.mean, Some(0.8));
         assert_eq!(depth(&Depth::default(), Some(1_000)).busy_share, None);
-        // It ended long before tracing did.
+        // The program ended long before tracing did.
         let ended = depth(&given, Some(625));
         assert_eq!((ended.busy_share, ended.mean), (Some(0.8), Some(1.6)));
         assert_eq!(ended.by_time, figures.by_time);

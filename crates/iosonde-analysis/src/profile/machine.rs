@@ -1,4 +1,4 @@
-//! The machine and the program on it: CPU, waiting for I/O, context switches, pressure.
+//! The machine and the program on it: CPU time, waits for I/O, context switches, pressure.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use iosonde_model::record::profile::{CallCounts, PageCache, ProfileRun, Profiled
 use super::spread::Spread;
 use super::traffic::{per_second, share};
 
-/// CPU and waiting.
+/// CPU time and waits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MachineFigures {
     /// Share of all CPUs in use per interval (user and system).
@@ -19,9 +19,9 @@ pub struct MachineFigures {
     pub iowait: Spread,
     /// Mean share of all CPUs over the profile in user mode.
     pub user_share: Option<f64>,
-    /// The same in the kernel.
+    /// The same in kernel mode.
     pub system_share: Option<f64>,
-    /// The same given to other machines by the hypervisor.
+    /// The same for steal: time that the hypervisor gave to other machines.
     pub steal_share: Option<f64>,
     /// Share of the time in which some task waited for I/O (pressure stall information).
     #[serde(rename = "io_pressure_share")]
@@ -34,18 +34,18 @@ pub struct MachineFigures {
     /// System CPU time of the program over the time measured; 1 is one CPU.
     #[serde(rename = "program_system_cpus")]
     pub program_system: Option<f64>,
-    /// Context switches of the program per second, to wait for something.
+    /// Voluntary context switches of the program per second: it waits for something.
     pub program_voluntary_switches_per_s: Option<f64>,
-    /// The same, because another task had the CPU.
+    /// Involuntary context switches per second: another task gets the CPU.
     pub program_involuntary_switches_per_s: Option<f64>,
     /// Time the program's tasks waited for block I/O, ns.
     pub program_io_delay_ns: Option<u64>,
-    /// The same over the time measured; 1 is one task always.
+    /// That delay over the time measured; 1 is one task always.
     #[serde(skip)]
     pub program_io_delay: Option<f64>,
     /// Time the program's tasks were ready to run and had no CPU, ns.
     pub program_run_delay_ns: Option<u64>,
-    /// The same over the time measured; 1 is one task always.
+    /// That delay over the time measured; 1 is one task always.
     #[serde(skip)]
     pub program_run_delay: Option<f64>,
     /// CPU time of the collector over the profile; 1 is one CPU.
@@ -56,8 +56,8 @@ pub struct MachineFigures {
 /// The kernel's own counters of a device, requests of all programs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CounterFigures {
-    /// Time between the two readings, ns. The second is at the program's end; in records without
-    /// one there, after settling.
+    /// Time between the two readings, ns. The second is at the program's end or, in records without
+    /// that reading, after settling.
     pub window_ns: u64,
     /// Reads completed.
     pub reads: u64,
@@ -74,13 +74,13 @@ pub struct CounterFigures {
     pub merges: u64,
     /// Mean latency of reads by the kernel's millisecond counters, ns.
     pub read_mean_ns: Option<f64>,
-    /// The same of writes.
+    /// Mean latency of writes, likewise, ns.
     pub write_mean_ns: Option<f64>,
-    /// Share of the time with anything in flight.
+    /// Share of the time with any request in flight.
     pub busy_share: Option<f64>,
-    /// Bytes written after that, while settling.
+    /// Bytes written after that time, while settling.
     pub later_write_bytes: u64,
-    /// Mean number in flight.
+    /// Mean number of requests in flight.
     pub depth_mean: Option<f64>,
 }
 
@@ -97,12 +97,12 @@ pub struct CallFigures {
     pub storage_write_bytes_per_s: f64,
 }
 
-/// How many look-ups of read calls the page cache served.
+/// Share of the look-ups of read calls that the page cache served.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CacheFigures {
     #[serde(flatten)]
     pub counts: PageCache,
-    /// Share of the pages looked up that nobody had to bring in; `None` without look-ups.
+    /// Share of the pages looked up that were already in memory; `None` without look-ups.
     pub hit_share: Option<f64>,
 }
 
@@ -141,7 +141,7 @@ pub(super) fn machine(run: &ProfileRun) -> MachineFigures {
     }
 }
 
-/// Length of the profile, settling included, ns: the time of the counters of the machine and of its
+/// Length of the profile with settling, ns: the span of the counters of the machine and its
 /// devices.
 fn watched_ns(run: &ProfileRun) -> u64 {
     run.collector.span_ns.max(run.measured_ns + run.settle_ns)
@@ -163,8 +163,8 @@ fn pressure(run: &ProfileRun) -> Option<f64> {
     Some(waited as f64 * 1e3 / ns as f64)
 }
 
-/// The counters of a device while the program ran; over all the time watched where a record does
-/// not have them at its end.
+/// Counters of a device while the program ran, or over the whole time watched if a record has no
+/// reading at the program's end.
 pub(super) fn counters(run: &ProfileRun, device: &ProfiledDevice) -> Option<CounterFigures> {
     let (start, settled) = device.counters?;
     let at_end = device.counters_at_end.filter(|_| run.measured_ns > 0);
@@ -191,13 +191,13 @@ pub(super) fn counters(run: &ProfileRun, device: &ProfiledDevice) -> Option<Coun
         merges: count(start.read_merges + start.write_merges, end.read_merges + end.write_merges),
         read_mean_ns: mean(reads, start.read_ms, end.read_ms),
         write_mean_ns: mean(writes, start.write_ms, end.write_ms),
-        // In ticks, which are coarse.
+        // The counters are coarse ticks, so the share may exceed 1.
         busy_share: of_time(start.busy_ms, end.busy_ms).map(|share| share.min(1.0)),
         depth_mean: of_time(start.weighted_ms, end.weighted_ms),
     })
 }
 
-/// Calls and their bytes per second.
+/// Counts of the calls, and their bytes per second.
 pub(super) fn calls(run: &ProfileRun) -> Option<CallFigures> {
     let counts = run.calls?;
     let written = counts.storage_write_bytes.saturating_sub(counts.cancelled_bytes);
@@ -208,8 +208,8 @@ pub(super) fn calls(run: &ProfileRun) -> Option<CallFigures> {
     })
 }
 
-/// The page cache. Read-ahead may bring in pages that are never looked up: more misses than
-/// look-ups are no hits.
+/// Figures of the page cache. Read-ahead may bring in pages that are never looked up: more misses
+/// than look-ups count as no hits.
 pub(super) fn page_cache(run: &ProfileRun) -> Option<CacheFigures> {
     let counts = run.page_cache?;
     let hits = counts.looked_up_pages.saturating_sub(counts.brought_in_pages);

@@ -6,9 +6,9 @@ use iosonde_model::record::profile::{Chunk, Places};
 
 use super::traffic::share;
 
-/// Share of the chunks that counts as the hottest, as in the rule of Pareto.
+/// Share of the chunks that counts as the hottest, as in the Pareto rule.
 const HOT: f64 = 0.20;
-/// Fewest chunks of which a fifth is a whole chunk.
+/// Fewest chunks for which a fifth is a whole chunk.
 const CHUNKS_FOR_SKEW: usize = 5;
 
 /// Access pattern on one device.
@@ -28,17 +28,17 @@ pub struct PlaceFigures {
     pub written_bytes: u64,
     /// Share of the block writes that overwrite blocks written before.
     pub overwrite_share: Option<f64>,
-    /// Share of the accesses that fall on the hottest fifth of the chunks touched, without what is
-    /// due to chance; 0.2 is even.
+    /// Share of the accesses that fall on the hottest fifth of the chunks touched, corrected for
+    /// chance; 0.2 is even.
     #[serde(rename = "hottest_fifth_share")]
     pub hot_share: Option<f64>,
     /// Chunks touched.
     pub chunks: u64,
-    /// Of this many blocks one was looked at, and the figures are estimates; 1 if all were.
+    /// One of this many blocks was sampled, and the figures are estimates; 1 if all were.
     pub one_block_in: u64,
     /// Size of a chunk, bytes.
     pub chunk_bytes: u64,
-    /// From the first to the end of the last chunk touched, bytes.
+    /// Distance from the first chunk touched to the end of the last, bytes.
     pub span_bytes: u64,
     /// Bytes of requests whose offset was not recorded.
     pub lost_bytes: u64,
@@ -78,9 +78,9 @@ pub(super) fn places(places: &Places) -> PlaceFigures {
     }
 }
 
-/// Chance makes some of many equally likely chunks hotter than others: counts of independent
-/// accesses vary by their mean, those of a sample by `weight` times that. What the counts vary
-/// beyond it is the chunks' own.
+/// Share of the hottest chunks, corrected for chance. Counts of independent accesses have a
+/// variance equal to their mean; in a sample, `weight` times that. Only the variance beyond it is
+/// due to the chunks.
 fn hot_share(chunks: &[Chunk], weight: f64) -> Option<f64> {
     if chunks.len() < CHUNKS_FOR_SKEW {
         return None;
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn uniform_accesses_have_no_hottest_fifth() {
-        // Counts as a Poisson process of mean 8 gives them, by inversion of its distribution.
+        // Counts of a Poisson process of mean 8, by inversion of its distribution.
         let poisson = |at: u64| {
             let wanted = (at as f64 + 0.5) / 500.0;
             let (mut count, mut term) = (0u64, (-8.0f64).exp());
@@ -141,7 +141,7 @@ mod tests {
         };
         let hot = places(&given).hot_share.unwrap();
         assert!((0.2..0.22).contains(&hot), "{hot}");
-        // Each access seen eight times over: a sample of one in eight of uniform accesses.
+        // Each access counts eight times: a one-in-eight sample of uniform accesses.
         given.block_shift = 3;
         for chunk in &mut given.chunks {
             chunk.reads *= 8;

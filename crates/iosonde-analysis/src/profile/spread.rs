@@ -14,7 +14,7 @@ pub const QUANTILES: [f64; 6] = [0.25, 0.50, 0.75, 0.90, 0.99, 0.999];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latency {
-    /// How many.
+    /// Number of latencies.
     pub count: u64,
     pub sum_ns: u128,
     pub mean_ns: Option<f64>,
@@ -69,12 +69,12 @@ pub struct Spread {
     pub min: Option<f64>,
     /// Largest.
     pub max: Option<f64>,
-    /// [`QUANTILES`].
+    /// Each of [`QUANTILES`] with its value, if known.
     pub percentiles: Vec<(f64, Option<f64>)>,
 }
 
 impl Spread {
-    /// Of `(value, weight)`, ascending by value; the weights represent `count` samples.
+    /// Figures of `(value, weight)` pairs, ascending; the weights represent `count` samples.
     pub fn weighted(pairs: &[(f64, u64)], count: u64) -> Spread {
         let known: Vec<(f64, u64)> = pairs.iter().copied().filter(|(_, w)| *w > 0).collect();
         let total: u64 = known.iter().map(|(_, weight)| weight).sum();
@@ -88,7 +88,7 @@ impl Spread {
         }
     }
 
-    /// Of single values, in any order.
+    /// Figures of single values, in any order.
     pub fn of(values: &[f64]) -> Spread {
         let mut sorted: Vec<(f64, u64)> = values.iter().map(|value| (*value, 1)).collect();
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -1,4 +1,4 @@
-//! Calls that make data durable: how many, how long, and how much of their threads' time.
+//! Calls that make data durable: their number, latency, and share of their threads' time.
 
 use serde::{Serialize, Serializer};
 
@@ -9,11 +9,11 @@ use iosonde_stats::Histogram;
 use super::spread::Latency;
 use super::traffic::{per_second, share};
 
-/// More threads than this may not have existed at the same time, and their lifetimes are not
-/// recorded: a thousand short processes that only sync would have almost no share. Their share is
-/// reported only if it is the larger part even so.
+/// Most threads that are assumed to exist at the same time; lifetimes are not recorded. A thousand
+/// short processes that only sync would have almost no share, so the share of more threads is
+/// reported only from [`MOSTLY`] on.
 const MANY: u32 = 16;
-/// The larger part.
+/// The larger part of the time.
 const MOSTLY: f64 = 0.5;
 
 /// All calls that make data durable.
@@ -23,7 +23,7 @@ pub struct SyncFigures {
     pub calls: u64,
     /// Calls per second.
     pub per_s: f64,
-    /// Each kind of [`SyncKind::ALL`], those without calls too.
+    /// Each kind of [`SyncKind::ALL`], including kinds without calls.
     #[serde(serialize_with = "by_kind")]
     pub kinds: Vec<KindFigures>,
     /// Thread groups with calls, the longest time first.
@@ -35,60 +35,59 @@ pub struct SyncFigures {
 pub struct KindFigures {
     #[serde(skip)]
     pub kind: SyncKind,
-    /// Its name.
+    /// Name of the kind.
     #[serde(skip)]
     pub word: &'static str,
     /// Calls that returned.
     pub calls: u64,
-    /// Of those, with an error.
+    /// Calls that returned an error.
     pub errors: u64,
     /// Calls per second.
     pub per_s: f64,
-    /// From call to return.
+    /// Time from call to return.
     #[serde(rename = "latency_ns")]
     pub latency: Latency,
-    /// Where that time went, each part of [`SyncPart::ALL`]; empty if there were no calls, or a
-    /// record does not have it.
+    /// Parts of that time, one for each of [`SyncPart::ALL`]; empty without calls, or if the record
+    /// does not have them.
     #[serde(serialize_with = "by_part")]
     pub parts: Vec<PartFigures>,
 }
 
 iosonde_model::words! {
-    /// A part of the time of sync calls, in the order in which a sync does them.
+    /// A part of the time of sync calls, in the order of a sync.
     #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum SyncPart {
-        /// Writes of the program's data were in flight, and nothing of the parts that follow.
+        /// Writes of the program's data were in flight, and nothing of the later parts.
         Data => "data writes",
         /// Writes of journals or metadata were in flight, and no flush.
         Journal => "journal and metadata",
         /// A flush of a device's cache was in flight.
         Flush => "cache flush",
-        /// None of these: waiting for a CPU, for locks, or for I/O of others.
+        /// None of these: waits for a CPU, for locks, or for I/O of others.
         Other => "none of these",
     }
 }
 
-/// How long one part took. All parts of a kind add up to the time of its calls.
+/// Time of one part. All parts of a kind add up to the time of its calls.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartFigures {
     #[serde(skip)]
     pub part: SyncPart,
-    /// Of all calls, ns.
+    /// Total over all calls, ns.
     pub total_ns: u64,
-    /// Per call, ns.
+    /// Mean per call, ns.
     #[serde(serialize_with = "document::whole")]
     pub mean_ns: f64,
-    /// Share of the time of the calls; `None` if they took none.
+    /// Share of the time of the calls; `None` if that time is 0.
     pub share: Option<f64>,
 }
 
-/// The calls of one thread group.
 fn by_kind<S: Serializer>(kinds: &[KindFigures], to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(kinds.iter().map(|kind| (kind.word.replace(' ', "_"), kind)))
 }
 
-/// `null` if there were no calls, or it is not known.
+/// `null` without calls, or if the parts are unknown.
 fn by_part<S: Serializer>(parts: &[PartFigures], to: S) -> Result<S::Ok, S::Error> {
     if parts.is_empty() {
         return to.serialize_none();
@@ -96,6 +95,7 @@ fn by_part<S: Serializer>(parts: &[PartFigures], to: S) -> Result<S::Ok, S::Erro
     to.collect_map(parts.iter().map(|part| (part.part, part)))
 }
 
+/// The calls of one thread group.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct GroupSyncs {
     /// Index into the record's groups.
@@ -106,13 +106,13 @@ pub struct GroupSyncs {
     /// Threads that did I/O; at least 1.
     pub threads: u32,
     pub calls: u64,
-    /// Time in them, ns, summed over threads.
+    /// Time in these calls, ns, summed over threads.
     #[serde(rename = "time_ns")]
     pub ns: u64,
     /// Time in blocking calls over the time of its threads if each existed throughout: a lower
-    /// bound. `None` without such calls, or if it is meaningless for many threads.
+    /// bound. `None` without such calls, or if it says nothing about so many threads.
     pub time_share: Option<f64>,
-    /// Calls by io_uring, in which no thread waits, in flight on average per thread; `None` without
+    /// Mean number of io_uring syncs in flight per thread, in which no thread waits; `None` without
     /// any.
     pub in_flight: Option<f64>,
 }
@@ -140,7 +140,7 @@ fn of_kind(run: &ProfileRun, kind: SyncKind) -> KindFigures {
     }
 }
 
-/// The parts of the time of these calls.
+/// Parts of the time of these calls.
 fn parts<'a>(
     syncs: impl Iterator<Item = &'a SyncRun>,
     calls: u64,
@@ -224,7 +224,7 @@ mod tests {
             .iter()
             .map(|group| (group.name.as_str(), group.calls, group.time_share, group.in_flight))
             .collect();
-        // 5 s of one thread's 10; 1 s of the 20 that two have, and 1 s in flight.
+        // 5 s of the 10 s of one thread; 1 s of the 20 s of two threads, and 1 s in flight.
         let expected = [("log", 50, Some(0.5), None), ("app", 300, Some(0.05), Some(0.05))];
         assert_eq!(groups, expected);
     }
@@ -247,10 +247,10 @@ mod tests {
             (SyncPart::Other, 600_000_000, 3e6, Some(0.2)),
         ];
         assert_eq!(parts(&run), expected);
-        // A record that has it of some calls only has it of none.
+        // If a record has parts for only some calls of a kind, the kind has none.
         run.syncs[1].phases = None;
         assert_eq!(parts(&run), []);
-        // No part is longer than what is left of the whole.
+        // No part is longer than the rest of the whole.
         run.syncs[1].phases = Some(SyncPhases { flush_ns: u64::MAX, ..SyncPhases::default() });
         let shares: Vec<Option<f64>> = parts(&run).iter().map(|part| part.3).collect();
         assert_eq!(shares, [Some(0.0), Some(0.0), Some(1.0), Some(0.0)]);
@@ -263,10 +263,10 @@ mod tests {
             with_syncs(&mut run, "app", SyncKind::Fsync, 1_000, latency_ns);
             syncs(&run).groups[0].time_share
         };
-        // 8 s of the ten in syncs: of one thread after the other, or of 16 at a time.
+        // 8 s of 10 s in syncs: of one thread after the other, or of 16 at a time.
         assert_eq!(share(1_000, 8_000_000), None);
         assert_eq!(share(16, 8_000_000), Some(0.05));
-        // 100 s of the 200 that 20 threads have at most.
+        // 100 s of the 200 s that 20 threads have at most.
         assert_eq!(share(20, 100_000_000), Some(0.5));
     }
 }

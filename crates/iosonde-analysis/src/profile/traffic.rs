@@ -13,15 +13,15 @@ use super::spread::{Latency, Spread};
 /// The requests of some classes on some devices.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// Time that rates are over, ns: the time measured, or up to the end of the last request if
-    /// that came later (write-back of what the program left).
+    /// Time span of the rates, ns: the time measured, or until the end of the last request if that
+    /// is later (write-back of pages that the program left).
     pub window_ns: u64,
     /// One entry per [`Op::ALL`], in that order.
     #[serde(flatten, serialize_with = "by_op")]
     pub ops: Vec<OpFigures>,
-    /// Share of reads of the reads and writes, by requests; `None` without any.
+    /// Reads as a share of reads and writes, by requests; `None` without any.
     pub read_share: Option<f64>,
-    /// The same by bytes.
+    /// Bytes read as a share of bytes read and written; `None` without any.
     pub read_byte_share: Option<f64>,
     /// Sequential fraction of reads and writes: requests that began where a recent stream ended.
     pub sequential_share: Option<f64>,
@@ -32,7 +32,6 @@ pub struct Side {
 /// The requests of one operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpFigures {
-    /// The operation.
     #[serde(skip)]
     pub op: Op,
     /// Requests completed.
@@ -50,20 +49,20 @@ pub struct OpFigures {
     pub durable: u64,
     /// Requests that ended with an error.
     pub errors: u64,
-    /// Share that began where a recent stream ended.
+    /// Share of the requests that began where a recent stream ended.
     pub sequential_share: Option<f64>,
-    /// Share of the others with the same stride as their thread's previous request.
+    /// Share of the requests, off any stream, with the stride of their thread's previous request.
     pub strided_share: Option<f64>,
     /// Sizes, bytes.
     #[serde(rename = "size_bytes")]
     pub sizes: Spread,
-    /// From start to end.
+    /// Latency from start to end.
     #[serde(rename = "latency_ns")]
     pub latency: Latency,
-    /// Part until issue to the device.
+    /// Part of the latency until issue to the device.
     #[serde(rename = "queued_ns")]
     pub queued: Latency,
-    /// Part from issue to completion.
+    /// Part of the latency from issue to completion.
     #[serde(rename = "device_time_ns")]
     pub device_time: Latency,
 }
@@ -71,7 +70,6 @@ pub struct OpFigures {
 /// The requests of one class, all operations together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassFigures {
-    /// The class of the requests.
     pub class: Class,
     pub requests: u64,
     pub read_bytes: u64,
@@ -79,7 +77,7 @@ pub struct ClassFigures {
     pub write_bytes: u64,
     /// Share of the bytes that all classes read and wrote.
     pub byte_share: Option<f64>,
-    /// From start to end.
+    /// Latency from start to end.
     #[serde(rename = "latency_ns")]
     pub latency: Latency,
 }
@@ -106,7 +104,7 @@ impl Side {
     }
 }
 
-/// The time measured, or up to the end of the last of these requests if that came later, ns.
+/// The time measured, or until the end of the last of these requests if that is later, ns.
 fn window_ns(run: &ProfileRun, rows: &[&Traffic]) -> u64 {
     let last_ns = rows.iter().filter_map(|row| row.active_ns).map(|(_, end)| end).max();
     run.measured_ns.max(last_ns.unwrap_or(0))
@@ -118,7 +116,7 @@ pub(super) fn program_window_ns(run: &ProfileRun) -> u64 {
     window_ns(run, &own.collect::<Vec<_>>())
 }
 
-/// The requests that `pick` picks.
+/// Figures of the requests that `pick` selects.
 pub(super) fn side(run: &ProfileRun, pick: impl Fn(&Traffic) -> bool) -> Side {
     let chosen: Vec<&Traffic> = run.traffic.iter().filter(|traffic| pick(traffic)).collect();
     let window_ns = window_ns(run, &chosen);
@@ -145,8 +143,8 @@ pub(super) fn uses(run: &ProfileRun, device: &str) -> bool {
     run.traffic.iter().any(|row| row.device == device && own(row))
 }
 
-/// Whether what others did on a disk may have been the program's: it moved half as many bytes or
-/// more on devices above it, which kernel threads carry out below.
+/// Whether the requests of others on a disk may be the program's: it moved at least half as many
+/// bytes on devices above the disk, whose requests kernel threads carry out below.
 pub(super) fn carries(run: &ProfileRun, disk: &str) -> bool {
     let is_above = |device: &&ProfiledDevice| device.beneath.iter().any(|name| name == disk);
     let moved = |device: &str, is_counted: fn(Class) -> bool| -> u64 {
@@ -166,7 +164,7 @@ pub(super) struct Work {
     pub(super) time_ns: f64,
 }
 
-/// What some rows did before the program's end.
+/// Work of these rows before the program's end.
 pub(super) fn while_it_ran<'a>(run: &ProfileRun, rows: impl Iterator<Item = &'a Traffic>) -> Work {
     rows.fold(Work::default(), |sum, row| {
         let (requests, bytes) = shares_while_it_ran(run, row);
@@ -178,8 +176,8 @@ pub(super) fn while_it_ran<'a>(run: &ProfileRun, rows: impl Iterator<Item = &'a 
     })
 }
 
-/// Shares of the requests and bytes of a row that ended before the program did, evenly spread
-/// within an interval; and from the first to the last where a record has no intervals.
+/// Shares of a row's requests and bytes that ended before the program did, spread evenly within an
+/// interval or, in records without intervals, from the first request to the last.
 fn shares_while_it_ran(run: &ProfileRun, row: &Traffic) -> (f64, f64) {
     let Some((first_ns, last_ns)) = row.active_ns else { return (0.0, 0.0) };
     let before = |start_ns: u64, end_ns: u64| {
@@ -229,15 +227,15 @@ pub struct FlagFigures {
     /// Reads or writes.
     pub op: Op,
     pub flag: Flag,
-    /// Requests that were seen to end.
+    /// Requests whose end was seen.
     pub requests: u64,
     pub bytes: u64,
-    /// From attribution to the end.
+    /// Latency from attribution to the end.
     #[serde(rename = "latency_ns")]
     pub latency: Latency,
 }
 
-/// Reads, then writes, those with the most requests first.
+/// Reads, then writes, each by descending number of requests.
 pub(super) fn flags(run: &ProfileRun) -> Vec<FlagFigures> {
     let mut flags: Vec<FlagFigures> = run
         .flags
@@ -254,12 +252,12 @@ pub(super) fn flags(run: &ProfileRun) -> Vec<FlagFigures> {
     flags
 }
 
-/// A part of a whole; `None` of nothing.
+/// A part over the whole; `None` if the whole is 0.
 pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// Amount per second; 0 of no time.
+/// Amount per second; 0 if the time is 0.
 pub(super) fn per_second(amount: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { amount as f64 * 1e9 / ns as f64 }
 }
@@ -324,7 +322,7 @@ impl Tally {
     }
 }
 
-/// A part of a latency whose maximum is known only by its bucket: it cannot exceed the whole.
+/// Figures of a part of a latency. The maximum of a bucket is limited to that of the whole.
 fn part(histogram: &Histogram, whole: Option<u64>) -> Latency {
     let latency = Latency::of(histogram);
     let max_ns = latency.max_ns.map(|max| whole.map_or(max, |whole| max.min(whole)));
@@ -374,7 +372,7 @@ mod tests {
         let classes = classes(&run);
         let shares: Vec<Option<f64>> = classes.iter().map(|class| class.byte_share).collect();
         assert_eq!(shares, [Some(0.125), Some(0.375), Some(0.5)]);
-        // It ended after half the time, and its pages were written until the end.
+        // The program ended after half the time, and its pages were written until the end.
         run.measured_ns /= 2;
         let program = side(&run, |traffic| traffic.class.is_of_the_program());
         assert_eq!(program.window_ns, 10_000_000_000);
@@ -388,7 +386,7 @@ mod tests {
         assert_eq!(before(&run), 10_000.0);
         run.measured_ns = 4_000_000_000;
         assert_eq!(before(&run), 4_000.0, "an earlier record");
-        // Nearly all ended in the first of two intervals.
+        // Nearly all requests ended in the first of two intervals.
         let bytes = vec![4096; 2];
         run.traffic[0].counters =
             CounterSeries { width_ns: 5_000_000_000, ops: vec![9_990, 10], bytes };

@@ -1,4 +1,4 @@
-//! What the program waits for: shares of the time measured, or of that of its requests.
+//! Waits of the program, as shares of the time measured or of the time of its requests.
 
 use serde::Serialize;
 
@@ -8,25 +8,25 @@ use super::consistency::is_depth_roughly_known;
 use super::depth::busy_ns;
 use super::traffic::{Tally, carries, program_window_ns, share, uses, while_it_ran};
 
-/// Shares of the time measured, unless noted. They overlap: a sync waits for requests, and other
-/// threads go on meanwhile.
+/// Shares of the time measured, unless noted. They overlap: a sync waits for requests while other
+/// threads continue.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WaitFigures {
-    /// Of the time up to the end of its last request (as for its rates), with a request of the
-    /// program in flight; on the busiest device. `None` if too many completions were lost to tell.
+    /// Share of the time until the end of its last request (as for its rates) with a request of the
+    /// program in flight, on the busiest device. `None` if too many completions were lost.
     pub in_flight: Option<f64>,
-    /// Of the latency of its requests, spent in the device; the rest before it.
+    /// Share of the latency of its requests spent in the device; the rest is before it.
     pub in_device: Option<f64>,
-    /// Of the time, spent in sync calls, summed over its threads; 1 is one thread always.
+    /// Time in sync calls, summed over its threads, over the time; 1 is one thread always.
     pub in_syncs: Option<f64>,
     /// CPU time of the program over the time; 1 is one CPU.
     pub on_cpu: Option<f64>,
-    /// Of all requests on its devices while it ran, made for others; without devices that lie below
-    /// another one of its own.
+    /// Share of the requests on its devices, while it ran, that were made for others. Excludes
+    /// devices below another device that it used.
     pub for_others: Option<f64>,
 }
 
-/// The shares that this profile has; `None` if it has none of requests.
+/// The shares; each is `None` if this profile does not have its data.
 pub(super) fn waits(run: &ProfileRun) -> WaitFigures {
     let own = Tally::of(run.traffic.iter().filter(|each| each.class.is_of_the_program()));
     let is_shared = |disk: &str| uses(run, disk) && !carries(run, disk);
@@ -69,10 +69,10 @@ mod tests {
         assert_eq!(waits.in_syncs, Some(0.25));
         assert!((waits.in_device.unwrap() - 0.9).abs() < 0.02, "{waits:?}");
         assert!(waits.in_flight.unwrap() <= 1.0);
-        // Those of others came after its end.
+        // The requests of others came after its end.
         run.traffic[1].active_ns = Some((10_500_000_000, 12_000_000_000));
         assert_eq!(super::waits(&run).for_others, Some(0.0));
-        // On a disk that the program does not use.
+        // A disk that the program does not use.
         let elsewhere = Flow { device: "sdb", ..other };
         let elsewhere = super::waits(&profile_of(&[own, elsewhere]));
         assert_eq!(elsewhere.for_others, Some(0.0));
@@ -85,7 +85,7 @@ mod tests {
         let run = profile_of(&[Flow { requests: 1_000, ..Flow::default() }]);
         let known = waits(&run).in_flight;
         assert!(known.is_some_and(|share| share < 0.2), "{known:?}");
-        // Two of its requests stay in flight: they change nothing where that is short.
+        // Two of its requests stay in flight, which changes nothing if that time is short.
         let times = |ns: u64| {
             let mut run = run.clone();
             run.traffic[0].requests += 2;

@@ -9,9 +9,8 @@ use super::traffic::{per_second, share};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThreadFigures {
-    /// The counts.
+    /// Counts of the thread.
     pub thread: ThreadRun,
-    /// Requests per second.
     pub requests_per_s: f64,
     /// Share of its reads and writes that were sequential.
     pub sequential_share: Option<f64>,
@@ -21,7 +20,7 @@ pub struct ThreadFigures {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileFigures {
-    /// The counts.
+    /// Counts of the file.
     pub file: FileRun,
     /// Share of its requests that were sequential.
     pub sequential_share: Option<f64>,
@@ -35,7 +34,7 @@ pub struct FileFigures {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct CgroupFigures {
-    /// The counts.
+    /// Counts of the cgroup.
     pub cgroup: CgroupRun,
     /// Latency of its reads.
     pub read_ns: Latency,
@@ -43,12 +42,12 @@ pub struct CgroupFigures {
     pub write_ns: Latency,
 }
 
-/// How many threads did I/O.
+/// Number of threads that did I/O.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct ThreadCounts {
     pub of_program: u32,
     pub of_kernel: u32,
-    /// Of other programs.
+    /// Threads of other programs.
     pub others: u32,
     /// Whether there were more threads than can be listed.
     pub at_least: bool,
@@ -69,7 +68,7 @@ pub(super) fn threads(run: &ProfileRun) -> Vec<ThreadFigures> {
     run.threads.iter().map(figures).collect()
 }
 
-/// Threads with requests.
+/// Counts the threads with requests.
 pub(super) fn counts(run: &ProfileRun) -> ThreadCounts {
     let mut counts = ThreadCounts::default();
     for thread in &run.threads {
