@@ -1,8 +1,8 @@
-//! Derives a load from a profile that can be run elsewhere.
+//! Derives from a profile a load that can be run elsewhere.
 //!
-//! What is regenerated are the block layer's requests, not the program's calls: the kernel's page
-//! cache, read-ahead, write-back and file system have already acted on them. A role of the model is
-//! what one thread group did to one device in one direction; the write-back of its pages is a
+//! The model regenerates the block layer's requests, not the program's calls: the kernel's page
+//! cache, read-ahead, write-back and file system have already acted on them. A role covers the
+//! requests of one thread group to one device in one direction; the write-back of its pages is a
 //! separate role, because its sizes and times differ. Inter-arrival times, sizes and the sequential
 //! fraction are recorded for exactly these rows, so each role has them exactly and the mix follows
 //! from the rates.
@@ -38,7 +38,7 @@ pub struct Modelled {
     pub targets: Vec<ModelledTarget>,
     /// Requests that are regenerated.
     pub requests: u64,
-    /// How long the program was profiled, ns: the length of one round of every role's phases.
+    /// Length of one round of phases, ns: the time profiled, or until the last request if later.
     pub measured_ns: u64,
     /// What was left out or is unknown, and why, one sentence each.
     pub left_out: Vec<String>,
@@ -53,7 +53,7 @@ pub struct ModelledTarget {
     pub needed_bytes: u64,
 }
 
-/// Why a profile is not enough for a load.
+/// Reason why a profile is not enough for a load.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum NotEnough {
     /// Only totals are known.
@@ -93,7 +93,7 @@ pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
         let reason = missing.map(|missing| missing.reason.clone()).unwrap_or_default();
         return Err(NotEnough::NoRequests { reason });
     }
-    // Of a replay, its jobs alone.
+    // For a profile of a replay, only its jobs count.
     let jobs = replayed::jobs(run, None);
     let run = jobs.as_ref().map_or(run, |jobs| &jobs.run);
     let (rows, mut left_out) = rows(run);
@@ -118,7 +118,7 @@ pub fn workload(run: &ProfileRun) -> Result<Modelled, NotEnough> {
     }
     durable::attach(run, &rows, &mut roles, &mut left_out);
     for role in roles.iter_mut().filter(|role| role.pace.burst_length() > 1.0) {
-        // A burst is handed over at once.
+        // A burst is submitted at once.
         role.batch = role.iodepth;
     }
     left_out.extend(layouts.iter().flat_map(|layout| layout.remarks.iter().cloned()));
@@ -179,7 +179,7 @@ fn unique(name: &str, roles: &[Role]) -> String {
     std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
 }
 
-/// One row as a role; its syncs come later.
+/// One row as a role, without its syncs.
 fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
     let sequential = row.sequential as f64 / row.requests.max(1) as f64;
     let is_in_order = sequential >= SEQUENTIAL.0;
@@ -195,7 +195,7 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
     let place = layout.of(row);
     let phased = arrivals::arrivals(run, row, rows);
     let streams = if is_in_order { row.streams } else { 1 };
-    // Writes between which there is a sync are no burst, however fast.
+    // Writes with a sync between them are no burst, however fast.
     let is_loop = durable::is_loop_of_syncs(run, row);
     let pace = if is_loop { phased.pace } else { arrivals::gathered(phased.pace, row) };
     let mut role = Role {
@@ -218,7 +218,7 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
         };
     }
     if rw.is_random() {
-        // Pages of a database, for example, lie on multiples of their size.
+        // Pages of a database, for example, are at multiples of their size.
         let size = sizes::commonest(row);
         let of_size = row.sizes.iter().filter(|(each, _)| each.is_multiple_of(size));
         let fits = of_size.map(|(_, requests)| requests).sum::<u64>() * 2 > row.requests;
@@ -233,7 +233,7 @@ fn role(run: &ProfileRun, row: &Row, rows: &[Row], layout: &Layout) -> Role {
     role
 }
 
-/// Each of several threads gets a part of the rate.
+/// Gives each of several threads a part of the rate.
 fn shared(pace: Pace, threads: u32) -> Pace {
     match pace {
         Pace::Rate { rate: Rate::Ops(ops), arrivals } if threads > 1 => Pace::Rate {
@@ -244,10 +244,10 @@ fn shared(pace: Pace, threads: u32) -> Pace {
     }
 }
 
-/// Requests that the role may have in flight: the mean by Little's law over its active time,
-/// rounded up; as many as it had threads, each of which may wait for one; and the 95th percentile
-/// found by arrivals, if it has a large part of the device's requests. Never more than were
-/// observed.
+/// Most requests that the role may have in flight: the largest of the mean by Little's law over its
+/// active time, rounded up; its number of threads, each of which may wait for one; and the 95th
+/// percentile found by arrivals, if it has a large part of the device's requests. Never more than
+/// were observed.
 fn depth(run: &ProfileRun, row: &Row, rows: &[Row]) -> u32 {
     let mean = (row.latency_sum_ns as f64 / row.active_ns().max(1) as f64).ceil() as u64;
     let device = run.devices.iter().find(|device| device.facts.name == row.device);
@@ -359,7 +359,7 @@ mod tests {
         }
     }
 
-    /// A database: random reads, appends of the log, write-back of its pages.
+    /// A database: random reads, log appends, write-back of its pages.
     fn database() -> ProfileRun {
         let mut run = profile(vec![
             Traffic { sequential: 1800, ..row(Class::Program, Op::Read, 6000) },
@@ -402,7 +402,7 @@ mod tests {
         };
         let reads = ops(0, 10_000);
         assert!(reads.iter().all(|op| op.way == IoKind::Read && op.bytes == 4096));
-        // 30 % are sequential; five standard deviations of a binomial.
+        // 30 % are sequential; the tolerance is five standard deviations of a binomial.
         assert!((follows(&reads) as f64 - 3000.0).abs() < 230.0, "{}", follows(&reads));
         let writes = ops(1, 1000);
         assert!(writes.iter().all(|op| op.way == IoKind::Write && op.bytes == 4096));

@@ -1,5 +1,5 @@
-//! When the requests of a role are due: a distribution of inter-arrival times, and phases in which
-//! the load is on, off or at another rate.
+//! Due times of a role's requests: a distribution of inter-arrival times, and phases in which the
+//! load is on, off or at another rate.
 
 use super::rows::Row;
 use super::sizes::rounded;
@@ -13,8 +13,8 @@ use iosonde_stats::distance::from_exponential;
 const MOST_PHASES: usize = 48;
 /// Largest number of intervals evaluated; more are merged first.
 const MOST_INTERVALS: usize = 512;
-/// In records without the requests of each row over time, the series of a direction is that of a
-/// row which has at least this share of its requests.
+/// Smallest share of a direction's requests with which a row gets the direction's series, in
+/// records without a series for each row.
 const DOMINANT: f64 = 0.7;
 /// Smallest relative change of the rate that starts a new phase, if it is not a fluctuation.
 const CHANGE: f64 = 0.25;
@@ -22,24 +22,24 @@ const CHANGE: f64 = 0.25;
 const ERRORS: f64 = 4.0;
 /// Idle share of the time at or above which a role has an idle phase.
 const IDLE: f64 = 0.05;
-/// Share of the requests at which the other phases are slow or idle.
+/// Share of the requests that busy phases have; the other phases are slow or idle.
 const BUSY: f64 = 0.95;
-/// Ratio to the mean inter-arrival time of busy phases from which on it is not theirs.
+/// Ratio to the mean inter-arrival time of busy phases above which a time is not theirs.
 const SLOWER: f64 = 1.05;
-/// Share of the time at or above which one inter-arrival time is not drawn: by chance a replay
-/// would have none or two, and so many more or fewer requests.
+/// Share of the time at or above which a single inter-arrival time is not drawn: a replay would
+/// have none or two by chance, and thus many more or fewer requests.
 const SINGLE: f64 = 0.25;
-/// Share of a phase below which its requests, at the times that are drawn, do not fill it.
+/// Share of a phase below which its requests, at the drawn times, do not fill it.
 const PART: f64 = 0.5;
 /// Coefficient of variation at or below which arrivals are evenly spaced.
 const EVEN: f64 = 0.1;
 /// Distance from the exponential distribution at or below which arrivals are those of a Poisson
 /// process.
 const EXPONENTIAL: f64 = 0.05;
-/// Largest share of the bursts that have several requests, of that of independent draws, from which
-/// on bursts are drawn as such.
+/// Bursts are drawn as such if the share of bursts with several requests is at most this share of
+/// that of independent draws.
 const CLUSTERED: f64 = 0.9;
-/// Share of sequential requests at or above which requests that are sent together would be merged.
+/// Share of sequential requests at or above which requests sent together would be merged.
 const MERGED: f64 = 0.2;
 /// Share of short times at or above which they make bursts.
 const OFTEN_SHORT: f64 = 0.05;
@@ -47,16 +47,16 @@ const OFTEN_SHORT: f64 = 0.05;
 const FEWEST: u64 = 20;
 /// Largest share of the inter-arrival times that one entry of a table represents.
 const ENTRY: f64 = 1.0 / 32.0;
-/// Largest ratio of the longest and the shortest inter-arrival time of an entry.
+/// Largest ratio of the longest to the shortest inter-arrival time of an entry.
 const ENTRY_RATIO: f64 = 2.0;
 
-/// When a role sends.
+/// Pace and phases of a role.
 pub(super) struct Phased {
     pub(super) pace: Pace,
     pub(super) phases: Vec<Phase>,
 }
 
-/// A stretch of time with its requests.
+/// A span of time with its requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Stretch {
     ns: u64,
@@ -73,12 +73,12 @@ impl Stretch {
     }
 }
 
-/// Length of one round of the phases of every role, ns: until the last request of any.
+/// Length of one round of every role's phases, ns: at least until the last request of any.
 pub(super) fn round_ns(run: &ProfileRun, rows: &[Row]) -> u64 {
     rows.iter().map(|row| row.active.1).max().unwrap_or(0).max(run.measured_ns).max(1)
 }
 
-/// When the requests of a row are due.
+/// Pace and phases of the requests of a row.
 pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     let round_ns = round_ns(run, rows);
     let stretches = series(run, row, rows, round_ns).unwrap_or_else(|| active(row, round_ns));
@@ -105,8 +105,8 @@ pub(super) fn arrivals(run: &ProfileRun, row: &Row, rows: &[Row]) -> Phased {
     Phased { pace: Pace::Rate { rate: Rate::Ops(ops), arrivals: law }, phases }
 }
 
-/// Gives the phases of a role their share of the syncs, where the flushes of the program were not
-/// spread over time as its writes were: several threads sync, and others write.
+/// Sets the share of the syncs of each phase if the program's flushes were not spread over time
+/// like its writes: some threads sync while others write.
 pub(super) fn spread_syncs(run: &ProfileRun, phases: &mut [Phase]) {
     let Some(series) = run.series.iter().find(|series| series.op == Op::Flush) else { return };
     let shares = shares(phases, &series.counters);
@@ -115,10 +115,10 @@ pub(super) fn spread_syncs(run: &ProfileRun, phases: &mut [Phase]) {
     }
 }
 
-/// Gives the phases of a role the commits of their time, by the writes of the journal. So many of
-/// its syncs wait for commits, percent.
+/// Sets the share of commits of each phase by the journal's writes in that time; `percent` of the
+/// role's syncs wait for commits.
 pub(super) fn spread_commits(phases: &mut [Phase], journal: &CounterSeries, percent: f64) {
-    // Where there are other numbers of syncs, no one share is a phase's.
+    // If the number of syncs differs between phases, a phase has no single share of commits.
     if phases.iter().any(|phase| phase.sync_percent != 100.0) {
         return;
     }
@@ -128,14 +128,14 @@ pub(super) fn spread_commits(phases: &mut [Phase], journal: &CounterSeries, perc
     }
 }
 
-/// Share of the writes in each phase, of all.
+/// Share of all writes that each phase has.
 fn writes(phases: &[Phase]) -> impl Iterator<Item = f64> {
     let writes = |phase: &Phase| phase.ns as f64 * phase.rate_percent;
     let all: f64 = phases.iter().map(writes).sum();
     phases.iter().map(move |phase| writes(phase) / all)
 }
 
-/// Requests of a series in each phase.
+/// Number of requests of a series in each phase.
 fn counted(phases: &[Phase], series: &CounterSeries) -> Vec<f64> {
     let spans = phases.iter().scan(0, |end_ns, phase| {
         *end_ns += phase.ns;
@@ -157,8 +157,8 @@ fn counted(phases: &[Phase], series: &CounterSeries) -> Vec<f64> {
     spans.iter().map(within).collect()
 }
 
-/// Requests of a series in each phase, percent of what there would be if it was spread as the
-/// writes were; 100 of each where the differences are fluctuations.
+/// Requests of a series in each phase, percent of the number if they were spread like the writes;
+/// 100 for each phase if the differences are fluctuations.
 fn shares(phases: &[Phase], series: &CounterSeries) -> Vec<f64> {
     let found = counted(phases, series);
     let whole: f64 = found.iter().sum();
@@ -181,8 +181,8 @@ fn significant(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// The series of a row: its own, or in earlier records that of the program's requests in its
-/// direction, if it has most of them.
+/// The series of a row: its own or, in earlier records, that of the program's requests in its
+/// direction, if the row has most of them.
 fn counters<'a>(run: &'a ProfileRun, row: &'a Row, rows: &[Row]) -> Option<&'a CounterSeries> {
     if !row.counters.is_empty() {
         return Some(&row.counters);
@@ -194,7 +194,7 @@ fn counters<'a>(run: &'a ProfileRun, row: &'a Row, rows: &[Row]) -> Option<&'a C
     has_most.then_some(&series.counters)
 }
 
-/// How a row went, from the start of the round to its end.
+/// Requests of a row over time, from the start of the round to its end.
 fn series(run: &ProfileRun, row: &Row, rows: &[Row], round_ns: u64) -> Option<Vec<Stretch>> {
     let series = counters(run, row, rows)?;
     let (width_ns, last) = (series.width_ns, series.ops.iter().rposition(|ops| *ops > 0)?);
@@ -216,7 +216,7 @@ fn series(run: &ProfileRun, row: &Row, rows: &[Row], round_ns: u64) -> Option<Ve
     Some(stretches)
 }
 
-/// Idle, on, idle: all that follows from the first and the last request.
+/// Idle, on, idle: derived from the first and the last request only.
 fn active(row: &Row, round_ns: u64) -> Vec<Stretch> {
     let (from, to) = row.active;
     let idle_ns = from + round_ns.saturating_sub(to);
@@ -231,7 +231,7 @@ fn active(row: &Row, round_ns: u64) -> Vec<Stretch> {
     all.into_iter().filter(|stretch| stretch.ns > 0).collect()
 }
 
-/// Neighbours that do not differ are merged, the most similar first, and more until few remain.
+/// Merges neighbours that do not differ, the most similar first, and more until few remain.
 fn merged(mut all: Vec<Stretch>) -> Vec<Stretch> {
     while all.len() > MOST_INTERVALS {
         let pairs = all.chunks(2).filter_map(|pair| pair.iter().copied().reduce(Stretch::with));
@@ -260,9 +260,9 @@ fn merged(mut all: Vec<Stretch>) -> Vec<Stretch> {
 /// The phases that have nearly all requests, the fastest first.
 #[derive(Clone, Copy, Debug)]
 struct Busy {
-    /// Requests per ns of all of them together; 0 where there is only one phase.
+    /// Requests per ns of all of them together; 0 if there is only one phase.
     rate: f64,
-    /// That of the slowest of them.
+    /// Requests per ns of the slowest of them.
     slowest: f64,
 }
 
@@ -285,8 +285,8 @@ fn busy(stretches: &[Stretch]) -> Busy {
     Busy { rate: busy.rate(), slowest }
 }
 
-/// Where the times that are drawn are far shorter than the busy phases have requests, these phases
-/// were on for a part of their time: the requests come at once, and a pause after them.
+/// Splits busy phases whose requests, at the drawn times, fill only a part of the phase: the
+/// requests come at once, followed by a pause.
 fn at_once(stretches: &[Stretch], busy: Busy, drawn: &[(u64, u64)]) -> Vec<Stretch> {
     let times: u64 = drawn.iter().map(|(_, times)| times).sum();
     let sum: f64 = drawn.iter().map(|(ns, times)| *ns as f64 * *times as f64).sum();
@@ -307,9 +307,9 @@ fn at_once(stretches: &[Stretch], busy: Busy, drawn: &[(u64, u64)]) -> Vec<Stret
     all.chunk_by(are_idle).filter_map(|row| row.iter().copied().reduce(Stretch::with)).collect()
 }
 
-/// The inter-arrival times within phases: without the longest, which make the phases slow or idle
-/// and would make the others short, since a table is scaled to the rate; and without those that
-/// last for much of all.
+/// The inter-arrival times within phases. The longest times, which make phases slow or idle, are
+/// excluded: a table is scaled to the rate, so they would shorten the others. Times that last for
+/// much of the whole are excluded, too.
 fn within_phases(gaps: &Histogram, busy_ns: f64) -> Vec<(u64, u64)> {
     let mut points: Vec<(u64, u64)> = gaps.midpoints().collect();
     let product = |(ns, times): &(u64, u64)| *ns as f64 * *times as f64;
@@ -363,8 +363,8 @@ fn table(points: &[(u64, u64)], all: f64) -> Vec<(u64, f64)> {
     whole(entries.iter().map(|(_, sum, count)| ((sum / count).round() as u64, *count)).collect())
 }
 
-/// Replaces a table of which the short times come in long rows, which independent draws would
-/// spread over the whole time, by bursts of the recorded lengths.
+/// Replaces a drawn table by bursts of the recorded lengths if its short times come in long runs,
+/// which independent draws would spread over the whole time.
 pub(super) fn gathered(mut pace: Pace, row: &Row) -> Pace {
     if let Pace::Rate { arrivals, .. } = &mut pace
         && let Arrivals::Drawn(table) = arrivals
@@ -376,7 +376,7 @@ pub(super) fn gathered(mut pace: Pace, row: &Row) -> Pace {
     pace
 }
 
-/// Bursts of these lengths with the times of a table; `None` where independent draws from the table
+/// Bursts of these lengths with the times of a table; `None` if independent draws from the table
 /// have nearly as many bursts of several requests.
 fn bursts(table: &[(u64, f64)], lengths: &[u64]) -> Option<Bursts> {
     let (within, between): (Vec<_>, Vec<_>) =
@@ -392,8 +392,8 @@ fn bursts(table: &[(u64, f64)], lengths: &[u64]) -> Option<Bursts> {
     if of_several <= 0.0 || of_several > CLUSTERED * short {
         return None;
     }
-    // Requests of a burst of several, by the share of the short times; and in the middle of each
-    // class, whose sum may be another.
+    // Mean number of requests of a burst of several, from the share of the short times. The middles
+    // of the classes may have another mean, so they are scaled to this one.
     let mean = 1.0 + short / long / of_several;
     let several = || lengths.iter().enumerate().skip(1).filter(|(_, bursts)| **bursts > 0);
     let middle = |class: usize| 1.5 * 2f64.powi(class as i32) - 0.5;
@@ -406,7 +406,7 @@ fn bursts(table: &[(u64, f64)], lengths: &[u64]) -> Option<Bursts> {
     Some(Bursts { requests: whole(requests), within: whole(within), between: whole(between) })
 }
 
-/// Shares that add up to 100, with six decimal places.
+/// Scales shares to a sum of 100, with six decimal places.
 fn whole(mut table: Vec<(u64, f64)>) -> Vec<(u64, f64)> {
     let sum: f64 = table.iter().map(|(_, percent)| percent).sum();
     table.iter_mut().for_each(|(_, percent)| *percent = six(*percent * 100.0 / sum));
@@ -418,13 +418,13 @@ fn whole(mut table: Vec<(u64, f64)>) -> Vec<(u64, f64)> {
     table
 }
 
-/// Six decimal places: a rare time may be long enough to dominate the mean.
+/// Rounds to six decimal places: a rare time may be long enough to dominate the mean.
 fn six(percent: f64) -> f64 {
     (percent * 1e6).round() / 1e6
 }
 
 /// The distribution for one of several threads whose combined arrivals follow this one: many
-/// independent streams combine to a Poisson process, and so is each.
+/// independent streams combine to a Poisson process, so each gets a Poisson process.
 pub(super) fn of_one_among(together: Arrivals, threads: u32) -> Arrivals {
     match together {
         Arrivals::Drawn(_) | Arrivals::Bursts(_) if threads > 1 => Arrivals::Poisson,
@@ -484,7 +484,7 @@ mod tests {
         assert!((many - 90.0).abs() < 1e-6 && (few - 10.0).abs() < 1e-6, "{table:?}");
     }
 
-    /// Writes of which half come 10 µs after the one before, in bursts of these numbers.
+    /// Writes of which half come 10 µs after the previous one; numbers of bursts by length class.
     fn clustered(bursts: Vec<u64>, sequential: u64) -> Row {
         let all = (0..10_000).map(|n| if n % 2 == 0 { 10_000 } else { 1_000_000 });
         let traffic = Traffic {
@@ -503,7 +503,7 @@ mod tests {
 
     #[test]
     fn short_times_that_come_in_long_rows_become_bursts() {
-        // 5000 times between bursts: 4800 alone, 200 of 26 requests on average.
+        // 5000 times between bursts: 4800 of one request, 200 of 26 requests on average.
         let Arrivals::Bursts(bursts) = gathered_of(&clustered(vec![4800, 0, 0, 0, 200], 0)) else {
             panic!("no bursts");
         };
@@ -511,17 +511,17 @@ mod tests {
         let [(within, 100.0)] = bursts.within[..] else { panic!("{:?}", bursts.within) };
         let [(between, 100.0)] = bursts.between[..] else { panic!("{:?}", bursts.between) };
         assert!(within.abs_diff(10_000) < 100 && between.abs_diff(1_000_000) < 8000);
-        // As many in a burst as recorded: 10,000 requests in 5000 bursts.
+        // A burst has the recorded mean length: 10,000 requests in 5000 bursts.
         assert!((Arrivals::mean(&bursts.requests) - 2.0).abs() < 1e-9);
         assert!((bursts.mean_ns() - 505_000.0).abs() < 4000.0, "{}", bursts.mean_ns());
     }
 
     #[test]
     fn short_times_as_independent_draws_have_them_stay_a_table() {
-        // Half of the bursts end with each request.
+        // After each request, half of the bursts end.
         let independent = clustered(vec![2500, 1875, 586, 37], 0);
         assert!(matches!(gathered_of(&independent), Arrivals::Drawn(_)));
-        // Those of a stream would be merged; and a profile of before has no bursts.
+        // Requests of a stream would be merged; an earlier profile has no bursts.
         let stream = clustered(vec![4800, 0, 0, 0, 200], 9000);
         assert!(matches!(gathered_of(&stream), Arrivals::Drawn(_)));
         assert!(matches!(gathered_of(&clustered(vec![], 0)), Arrivals::Drawn(_)));
@@ -554,7 +554,7 @@ mod tests {
 
     #[test]
     fn pauses_that_make_a_phase_slow_are_not_drawn_in_the_others() {
-        // A second of bursts of 10 requests, then nine with two requests.
+        // One second of bursts of 10 requests, then nine seconds with two requests.
         let bursts = (0..10_000).map(|n| if n % 10 == 9 { 910_000 } else { 10_000 });
         let all = bursts.chain([3_000_000_000; 2]);
         let traffic = Traffic { gaps: gaps(all), ..row(Class::Program, Op::Read, 10_003) };
@@ -600,7 +600,7 @@ mod tests {
             table.into_iter().map(|(ns, _)| ns).max().unwrap()
         };
         assert!(longest(vec![100_000_000]) < 6_000_000);
-        // Several of them are what the load is like.
+        // Several such times are part of the load.
         assert!(longest(vec![50_000_000; 8]) > 40_000_000);
     }
 
@@ -634,7 +634,7 @@ mod tests {
         assert_eq!(on(&rows[1]), [(75, 0.0), (25, 100.0)]);
     }
 
-    /// Commits of a quarter of the syncs, of a journal with so many writes per 100 ms.
+    /// Commits of a quarter of the syncs, of a journal with these writes per 100 ms.
     fn commits_of(writes: Vec<u64>, ns: [u64; 3]) -> Vec<f64> {
         let phase = |(ns, rate_percent)| Phase { ns, rate_percent, ..Phase::default() };
         let mut phases: Vec<Phase> = ns.into_iter().zip([50.0, 125.0, 0.0]).map(phase).collect();
@@ -648,7 +648,7 @@ mod tests {
         let ns = [1_000_000_000, 2_000_000_000, 7_000_000_000];
         let early = [vec![34; 10], vec![8; 20], vec![0; 70]].concat();
         assert_eq!(commits_of(early, ns), [400.0, 38.4, 100.0], "not more than all syncs");
-        // As the role's own writes are.
+        // The journal's writes are spread like the role's own.
         let even = [vec![10; 10], vec![25; 20], vec![0; 70]].concat();
         assert_eq!(commits_of(even, ns), [100.0; 3]);
     }

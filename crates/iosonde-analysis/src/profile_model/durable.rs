@@ -1,4 +1,4 @@
-//! Durability of a model: which role syncs after how many of its writes, and which writes are
+//! Durability of a model: after how many of its writes a role syncs, and which writes are
 //! synchronous.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use iosonde_stats::Histogram;
 
 /// Largest relative error of the number of syncs.
 const PRECISION: f64 = 0.005;
-/// Largest number of writes within which syncs are counted, if more than one.
+/// Largest number of writes over which several syncs are counted.
 const MOST_WRITES: u64 = 100;
 /// Syncs per write at or above which a thread has one write in flight.
 const ALWAYS: f64 = 0.9;
@@ -82,7 +82,7 @@ pub(super) fn attach(
         } else {
             role.sync.in_flight = in_flight(run, row).div_ceil(row.streams.into());
         }
-        // The flushes over time are those of all groups.
+        // Flushes over time are recorded for all groups together.
         let has_most = calls.all() as f64 >= ONE_LOOP * all as f64;
         if has_most && (after_each || !role.sync.barrier) {
             arrivals::spread_syncs(run, &mut role.phases);
@@ -91,7 +91,7 @@ pub(super) fn attach(
     journal::attach(run, rows, roles, left_out);
 }
 
-/// So many syncs in so many writes, as the smallest whole numbers that are near enough.
+/// Sets this many syncs for this many writes, as the smallest whole numbers that are close enough.
 pub(super) fn set_often(sync: &mut Sync, syncs: u64, writes: u64) {
     let wanted = syncs as f64 / writes.max(1) as f64;
     let near = |writes: u64| {
@@ -110,20 +110,20 @@ fn syncs<'a>(run: &'a ProfileRun, row: &'a Row) -> impl Iterator<Item = &'a Sync
     durable.filter(|sync| row.groups.contains(&sync.group))
 }
 
-/// Their latency.
+/// Latency of these syncs.
 fn latency(run: &ProfileRun, row: &Row) -> Histogram {
     Histogram::of_all(syncs(run, row).map(|sync| &sync.latency))
 }
 
-/// Most syncs in flight at once: the mean by Little's law over the time in which there were writes,
-/// rounded up.
+/// Number of syncs in flight: the mean by Little's law over the time with writes, rounded up, and
+/// at most one per thread.
 fn in_flight(run: &ProfileRun, row: &Row) -> u64 {
     let mean = latency(run, row).sum() as f64 / row.active_ns().max(1) as f64;
     (mean.ceil() as u64).min(u64::from(row.threads))
 }
 
-/// How many of the writes in which syncs are counted are followed by one: no write is that begins
-/// sooner after the one before it than a sync takes. 0 if there are about as many as syncs.
+/// Number of writes, of those over which syncs are counted, that a sync follows: a write that
+/// begins sooner than a sync takes did not wait for one. 0 if there are about as many as syncs.
 fn followed(run: &ProfileRun, row: &Row, sync: &Sync, length: f64) -> u64 {
     let latency = latency(run, row);
     let Some((gaps, median_ns)) = row.gaps.as_ref().zip(latency.quantile(0.5)) else { return 0 };
@@ -167,9 +167,8 @@ impl Calls {
     }
 }
 
-/// The rows of writes of a group that syncs, one of each device, with their shares of its syncs:
-/// its own writes, or the write-back on its behalf. On which device a sync was is known by the
-/// flushes.
+/// The write rows of a group that syncs, one for each device, with their shares of its syncs: its
+/// own writes, or else the write-back on its behalf. The flushes of the devices give the shares.
 fn writers(run: &ProfileRun, rows: &[Row], group: u32) -> Vec<(usize, f64)> {
     let of = |class: Class| -> BTreeMap<&str, usize> {
         let all = rows.iter().enumerate().filter(|(_, row)| {
@@ -191,14 +190,14 @@ fn writers(run: &ProfileRun, rows: &[Row], group: u32) -> Vec<(usize, f64)> {
     writers.into_values().zip(weights.into_iter().map(share)).collect()
 }
 
-/// Flushes of a device.
+/// Number of flushes of a device.
 fn flushes(run: &ProfileRun, device: &str) -> u64 {
     let all = run.traffic.iter().filter(|traffic| traffic.device == device);
     let flushes = all.filter(|traffic| traffic.class == Class::DeviceFlush);
     flushes.map(|traffic| traffic.requests).sum()
 }
 
-/// Share of synchronous writes: those flagged so, or flushes in excess of the sync calls, for a
+/// Share of synchronous writes: writes with that flag, or flushes beyond the sync calls for a
 /// program that opened files with O_SYNC or O_DSYNC.
 fn durable_share(run: &ProfileRun, row: &Row, syncs: u64) -> f64 {
     let requests = row.requests.max(1) as f64;
@@ -271,7 +270,7 @@ mod tests {
         assert!(found.barrier && found.by_call, "{found:?}");
         assert!((found.per_write() - 0.96).abs() < 0.005, "per burst: {found:?}");
         assert_eq!(workload(&run).unwrap().workload.roles[0].iodepth, Some(4));
-        // Fewer syncs than bursts have a clock of their own, and so have several at once.
+        // Fewer syncs than bursts have their own clock, and so do several syncs at once.
         run.syncs[0].calls = 1000;
         assert!(!sync_of(&run).barrier);
         run.syncs = vec![sync(SyncKind::Fdatasync, 1, 4800)];
@@ -301,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_loop_of_write_and_sync_has_no_bursts() {
-        // Where the device is fast, one write begins just after another.
+        // On a fast device, one write begins just after another.
         let all = (0..10_000).map(|n| if n % 2 == 0 { 30_000 } else { 60_000 });
         let traffic = Traffic {
             gaps: gaps(all),
@@ -336,7 +335,7 @@ mod tests {
 
     #[test]
     fn syncs_that_follow_each_other_do_so_in_the_model() {
-        // Of each ten writes six wait for a sync, and there are eight of those.
+        // Of every ten writes six wait for a sync, and there are eight syncs.
         let mut run = profile(vec![row(Class::Program, Op::Write, 1000)]);
         run.syncs = vec![sync(SyncKind::Fdatasync, 1, 800)];
         let times = |ns: u64, count: usize| std::iter::repeat_n(ns, count);
@@ -407,7 +406,7 @@ mod tests {
     fn writes_that_are_durable_by_themselves_stay_so() {
         let durable = Traffic { durable: 90, ..row(Class::Program, Op::Write, 100) };
         assert_eq!(sync_of(&profile(vec![durable])).each_write, EachWrite::Dsync);
-        // Without FUA: a flush of its own after each write.
+        // Without FUA: a separate flush after each write.
         let flushes = Traffic { bytes: 0, ..row(Class::DeviceFlush, Op::Flush, 100) };
         let mut run = profile(vec![row(Class::Program, Op::Write, 100), flushes]);
         assert_eq!(sync_of(&run).each_write, EachWrite::Accepted);

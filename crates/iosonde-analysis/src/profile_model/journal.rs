@@ -8,15 +8,15 @@ use iosonde_model::record::profile::{Class, Op, ProfileRun};
 use iosonde_model::spec::{Commit, Pace, Role};
 use iosonde_model::units::count;
 
-/// Share of the flushes below which a journal does not make them.
+/// Share of the flushes below which they are not attributed to a journal.
 const FEW: f64 = 0.01;
-/// Share of the device's syncs that one role must have to be the one that waits for the commits.
+/// Share of the device's syncs that one role must have to wait for the commits.
 const CALLER: f64 = 0.9;
-/// Commits per sync of that role: with fewer the journal writes for other reasons in the main, with
-/// more it writes for others too.
+/// Commits per sync of that role: with fewer, the journal mainly writes for other reasons; with
+/// more, it also writes for others.
 const PER_SYNC: std::ops::RangeInclusive<f64> = 0.1..=1.2;
 
-/// Gives the role of the journal its writes on demand, or a clock of its own, and its flushes.
+/// Gives the journal's role its flushes, and either writes on demand or its own clock.
 pub(super) fn attach(
     run: &ProfileRun,
     rows: &[Row],
@@ -55,12 +55,12 @@ pub(super) fn attach(
     );
 }
 
-/// Syncs of a role, of which a burst has those of one write.
+/// Number of syncs of a role; a burst has the syncs of one write.
 fn syncs(row: &Row, role: &Role) -> f64 {
     role.sync.per_write() * row.requests as f64 / role.pace.burst_length()
 }
 
-/// Has the syncs of one role wait for the journal in this row, if most of both belong together.
+/// Makes the syncs of one role wait for the journal in this row, if most of both belong together.
 fn couple(rows: &[Row], roles: &mut [Role], journal: usize) {
     let syncs = |at: usize| syncs(&rows[at], &roles[at]);
     let of_device = || (0..rows.len()).filter(|at| rows[*at].device == rows[journal].device);
@@ -85,7 +85,7 @@ fn couple(rows: &[Row], roles: &mut [Role], journal: usize) {
     role.phases = Vec::new();
 }
 
-/// The journal makes the flushes that are not those of the program's syncs.
+/// Gives the journal the flushes that the program's syncs do not make.
 fn flush(run: &ProfileRun, rows: &[Row], roles: &mut [Role], at: usize) {
     let (device, requests) = (&rows[at].device, rows[at].requests);
     let own = rows.iter().zip(roles.iter()).filter(|(row, _)| row.device == *device);
@@ -117,8 +117,8 @@ mod tests {
         modelled.workload.roles.iter().find(|role| role.name == name).unwrap()
     }
 
-    /// A program of 1000 writes and 1000 syncs on a journal of so many writes, some of them the
-    /// last of a commit.
+    /// A program of 1000 writes and 1000 syncs on a journal with this many writes, of which
+    /// `durable` end a commit.
     fn journalled(writes: u64, durable: u64, flushes: u64) -> ProfileRun {
         let mut run = profile(vec![
             row(Class::Program, Op::Write, 1000),
@@ -141,7 +141,7 @@ mod tests {
         assert!(
             all.contains("2,000 requests of the file system's journal and metadata are commits")
         );
-        // A quarter of the syncs; the others flush by themselves.
+        // Commits for a quarter of the syncs; the other syncs flush by themselves.
         let modelled = workload(&journalled(500, 250, 1000)).unwrap();
         assert_eq!(named(&modelled, "app-write").commit, Some(waits_for(25.0)));
         let journal = named(&modelled, "journal");
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!((journal.sync.barrier, journal.iodepth), (true, Some(1)));
         let program = roles.iter().find(|role| role.name == "app-write").unwrap();
         assert!(journal.offset.unwrap() >= program.offset.unwrap() + program.size.unwrap());
-        // All of them are those of the program.
+        // All flushes are those of the program.
         run.traffic[2].requests = 1005;
         let roles = workload(&run).unwrap().workload.roles;
         let journal = roles.iter().find(|role| role.name == "journal").unwrap();

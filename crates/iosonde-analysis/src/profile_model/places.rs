@@ -1,4 +1,4 @@
-//! Regions of the roles of a device, of the touched size, with hot and cold zones.
+//! Regions of the roles of a device, as large as the touched bytes, with hot and cold zones.
 
 use super::rows::Row;
 use super::sizes::{self, rounded};
@@ -10,15 +10,15 @@ use iosonde_model::units::bytes;
 const GRID_BYTES: u64 = 4096;
 /// Bytes transferred over bytes touched at or below which nothing was touched twice.
 const ONCE: f64 = 1.05;
-/// Largest ratio of a region of uniform draws to the touched bytes.
+/// Largest ratio of a region for uniform draws to the touched bytes.
 const MOST_GROWTH: f64 = 4.0;
 /// Difference between the share of accesses and the share of blocks at or above which accesses are
 /// skewed, beyond the effect of chance.
 const SKEW: f64 = 0.15;
-/// Length of a journal at most, bytes: its place is not recorded.
+/// Largest region of a journal, bytes: its position is not recorded.
 const JOURNAL_BYTES: u64 = 64 << 20;
-/// Largest ratio of the mean request to the commonest size at which an aligned permutation
-/// touches what the requests move.
+/// Largest ratio of the mean request to the commonest size at which an aligned permutation touches
+/// as much as the requests move.
 const FITS: f64 = 1.2;
 /// Largest number of zones.
 const MOST_ZONES: usize = 8;
@@ -29,11 +29,11 @@ pub(super) struct Layout {
     places: Vec<(Row, Place)>,
     /// Bytes required of a target.
     pub(super) whole_bytes: u64,
-    /// What is unknown.
+    /// Remarks on what is unknown.
     pub(super) remarks: Vec<String>,
 }
 
-/// Whether it is the traffic of the file system.
+/// Whether a row is traffic of the file system.
 fn is_journal(row: &Row) -> bool {
     row.class == Class::Journal
 }
@@ -52,13 +52,13 @@ struct Direction<'a> {
     rows: Vec<&'a Row>,
     /// Bytes touched.
     touched: f64,
-    /// The region as a multiple of it.
+    /// Size of the region as a multiple of the touched bytes.
     growth: f64,
     access: Access,
 }
 
 impl Layout {
-    /// Writes are at the beginning; reads are placed so that both share the bytes touched by both.
+    /// Places writes at the beginning, and reads so that both share the bytes touched by both.
     pub(super) fn new(run: &ProfileRun, device: &str, rows: &[Row]) -> Layout {
         let seen = run.places.iter().find(|places| places.device == device);
         let of = |op: Op| -> Vec<&Row> {
@@ -87,7 +87,7 @@ impl Layout {
             Direction::new(of(Op::Read), seen, |chunk| (chunk.read_blocks, chunk.reads));
         let mut writes =
             Direction::new(of(Op::Write), seen, |chunk| (chunk.written_blocks, chunk.writes));
-        // A device of the same size is large enough.
+        // A device of the same size must be large enough.
         for direction in [&mut reads, &mut writes] {
             direction.growth = direction.growth.min(room as f64 / direction.touched).max(1.0);
         }
@@ -111,8 +111,8 @@ impl Layout {
         layout
     }
 
-    /// A journal's region lies after all others, on chunks of its own: a profile of the replay has
-    /// its places apart then.
+    /// Places a journal's region after all others, on separate chunks, so that a profile of the
+    /// replay records its offsets separately.
     fn lay_journal(&mut self, row: &Row, chunk_bytes: u64) {
         let offset = self.whole_bytes.next_multiple_of(chunk_bytes);
         let bytes = journal_bytes(row, chunk_bytes);
@@ -120,8 +120,8 @@ impl Layout {
         self.whole_bytes = offset + bytes;
     }
 
-    /// The rows of a direction one after another, each with its share of the region by its bytes
-    /// and none beyond the room.
+    /// Places the rows of a direction one after another, each with a share of the region by its
+    /// bytes and none beyond the room.
     fn lay(&mut self, direction: &Direction<'_>, start: u64, room: u64) {
         let all: f64 = direction.rows.iter().map(|row| row.bytes as f64).sum();
         let mut offset = start;
@@ -147,7 +147,7 @@ impl Layout {
     }
 }
 
-/// Size of the device; without a limit where it is unknown.
+/// Size of the device; unlimited if unknown.
 fn device_bytes(run: &ProfileRun, device: &str) -> u64 {
     let found = run.devices.iter().find(|found| found.facts.name == device);
     found.and_then(|found| found.facts.bytes).unwrap_or(u64::MAX)
@@ -199,7 +199,7 @@ impl<'a> Direction<'a> {
         let is_random = random * 2 > requests;
         let blocks_each = moved / requests.max(1) as f64 / block_bytes.max(1.0);
         let zones = if is_random { zones(&chunks, blocks_each) } else { None };
-        // What is drawn covers what follows it too.
+        // A random request also covers the requests of the stream that follows it.
         let drawn = moved / random.max(1) as f64;
         let grid = rows.iter().map(|row| sizes::commonest(row) as f64).fold(1.0, f64::max);
         let (access, growth) = match zones {
@@ -214,8 +214,8 @@ impl<'a> Direction<'a> {
     }
 }
 
-/// Ratio of a region to the touched bytes if uniform draws of `again` times the touched bytes touch
-/// that much: x such that x (1 - e^(-again / x)) = 1, found by halving.
+/// Ratio of a region to the touched bytes at which uniform draws of `again` times the touched bytes
+/// touch that many: the x with x (1 - e^(-again / x)) = 1, by bisection.
 fn growth(again: f64) -> f64 {
     let touched = |x: f64| x * (1.0 - (-again / x).exp());
     let (mut low, mut high) = (1.0, MOST_GROWTH);
@@ -229,9 +229,9 @@ fn growth(again: f64) -> f64 {
     low
 }
 
-/// Chunks `(blocks, hits)` from hot to cold as zones, and the size of all of them as a multiple of
-/// the touched blocks; `None` if none is hotter than chance allows. Each zone has the size at which
-/// uniform draws of so many blocks touch as many blocks as were touched.
+/// Chunks `(blocks, hits)` from hot to cold as zones, and the total size as a multiple of the
+/// touched blocks; `None` if none is hotter than chance allows. Each zone has the size at which as
+/// many uniform draws as were recorded touch as many blocks as were touched.
 fn zones(chunks: &[(f64, f64)], blocks_each: f64) -> Option<(Vec<Zone>, f64)> {
     let mut chunks = chunks.to_vec();
     chunks.sort_by(|a, b| (b.1 / b.0).total_cmp(&(a.1 / a.0)));

@@ -23,7 +23,7 @@ pub(super) struct Row {
     pub(super) device: String,
     pub(super) class: Class,
     pub(super) op: Op,
-    /// The thread groups, of which the first gives the name; several in the remainder.
+    /// The thread groups, of which the first gives the name; the remainder has several.
     pub(super) groups: Vec<u32>,
     pub(super) group_name: String,
     /// Threads of these groups that did I/O.
@@ -41,9 +41,9 @@ pub(super) struct Row {
     pub(super) gaps: Option<Histogram>,
     /// Bursts, as [`Traffic::bursts`]; none in the remainder.
     pub(super) bursts: Vec<u64>,
-    /// First start and last end, ns.
+    /// Start of the first request and end of the last, ns.
     pub(super) active: (u64, u64),
-    /// Over time; none in earlier records.
+    /// Requests over time; empty in earlier records.
     pub(super) counters: CounterSeries,
 }
 
@@ -147,14 +147,14 @@ impl Row {
     }
 }
 
-/// Whether a row is too small for a journal's role.
+/// Whether the row of a journal is too small for a role.
 fn is_small_journal(row: &Row, requests: u64, bytes: u64) -> bool {
     let is_small = |part: u64, whole: u64| (part as f64) < SMALL * whole as f64;
     row.class == Class::Journal
         && (row.requests < FEWEST || is_small(row.requests, requests) && is_small(row.bytes, bytes))
 }
 
-/// Whether these threads are the profiler's, before it became the command.
+/// Whether these threads are the profiler's own, before it executed the command.
 fn is_own(run: &ProfileRun, traffic: &Traffic) -> bool {
     let name = run.groups.get(traffic.group as usize).map_or("", |group| group.name.as_str());
     let words = match &run.subject {

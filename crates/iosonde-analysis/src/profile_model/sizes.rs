@@ -15,7 +15,7 @@ pub(super) fn rounded(percent: f64) -> f64 {
     (percent * 1000.0).round() / 1000.0
 }
 
-/// The size that moves the most requests, on the grid of pages, bytes.
+/// The most frequent size, on the grid of pages, bytes.
 pub(super) fn commonest(row: &Row) -> u64 {
     let most = row.sizes.iter().max_by_key(|(size, requests)| (*requests, *size));
     most.map_or(PAGE_BYTES, |(size, _)| (size / PAGE_BYTES * PAGE_BYTES).max(PAGE_BYTES))
@@ -46,7 +46,7 @@ pub(super) fn split(run: &ProfileRun, row: &Row) -> Vec<(u64, f64)> {
     percentages(&few(sizes))
 }
 
-/// The most frequent sizes, each with the requests of those that are nearest to it by ratio.
+/// The most frequent sizes, each with the requests of the sizes nearest to it by ratio.
 fn few(sizes: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     if sizes.len() <= MOST {
         return sizes;
