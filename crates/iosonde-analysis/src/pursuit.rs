@@ -1,4 +1,4 @@
-//! Outcome of a latency target: was it met, and what limited the depth?
+//! Outcome of a latency target: whether it was met, and what limited the depth.
 
 use serde::Serialize;
 
@@ -16,15 +16,15 @@ use super::series;
 
 /// Number of last decisions whose depths give the range if the search did not settle.
 const LAST: usize = 20;
-/// Operations at or above which a decision's rate can be compared: its error is 5 %.
+/// Fewest operations for which a decision's rate can be compared: its error is 5 %.
 const RATED_OPS: u64 = 400;
-/// Intervals at or above which the rate has a confidence interval.
+/// Fewest intervals for which the rate has a confidence interval.
 const FEWEST_INTERVALS: usize = 4;
 
-/// How a latency target was met, or why not.
+/// Whether and how a latency target was met.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PursuitFigures {
-    /// Which of the five.
+    /// Outcome class.
     pub class: Class,
     /// What limits the depth, if the target is met.
     pub bound: Option<Bound>,
@@ -32,29 +32,29 @@ pub struct PursuitFigures {
     pub target: LatencyTarget,
     /// How the depth was controlled.
     pub mode: Pursuit,
-    /// Median over the measured window of the depth, over all jobs.
+    /// Median depth over the measured window, summed over all jobs.
     pub depth: u32,
-    /// Smallest and largest depth: of the window where it was met, else of the last decisions.
+    /// Smallest and largest depth: in the window if the target was met, else in the last decisions.
     pub depth_range: (u32, u32),
     /// Operations per second in the window.
     pub iops: f64,
-    /// Half the width of its 95 % interval, as a share; `None` of too short a window.
+    /// Half-width of its 95 % interval, as a share; `None` if the window is too short.
     pub iops_error: Option<f64>,
     /// The percentile that was achieved in the window.
     pub achieved: Quantile,
     /// Share of the window's operations above the limit; `None` without operations.
     pub violations: Option<f64>,
-    /// The smallest larger depth that is not shown to meet the target, and its share above the
+    /// The smallest larger depth that is not proven to meet the target, and its share above the
     /// limit.
     pub fails_at: Option<(u32, f64)>,
-    /// Rate in the window as a share of the largest that was seen at any depth; `None` where the
-    /// device is the limit, since the largest of many short looks is so by chance.
+    /// Rate in the window as a share of the largest rate at any depth. `None` if the device is the
+    /// limit: the largest of many short measurements is then so by chance.
     pub share_of_most: Option<f64>,
     /// Time until the start of measurement, ns.
     pub pursued_ns: u64,
     /// Operations until then.
     pub pursued_ops: u64,
-    /// Decisions, those in the window included.
+    /// Number of decisions, including those in the window.
     pub decisions: u64,
     /// Fewest operations without a slow one that pass the test.
     pub needs_ops: u64,
@@ -65,7 +65,7 @@ iosonde_model::words! {
     #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
     pub enum Class {
-        /// Met, and a larger depth is not shown to meet it.
+        /// Met, and a larger depth is not proven to meet it.
         MetAndBinding => "met and binding",
         /// Met, and something else limits the depth.
         MetNotBinding => "met, not binding",
@@ -79,7 +79,7 @@ iosonde_model::words! {
 }
 
 impl PursuitFigures {
-    /// Whether the interval of the percentile is within the limit, too; `None` without one.
+    /// Whether the percentile's interval is within the limit, too; `None` without an interval.
     pub fn is_shown(&self) -> Option<bool> {
         let (_, high) = self.achieved.interval()?.ok()?;
         Some(high <= self.target.limit_ns)
@@ -94,7 +94,7 @@ pub fn pursuit(run: &Run) -> Option<PursuitFigures> {
     let allowed = target.allowed();
     let (ops, exceeded) = (latency.count() as f64, latency.count_above(target.limit_ns) as f64);
     let (class, bound) = match controlled.ended {
-        // Met before the measurement, missed in it: for certain, or by what may be one slow time.
+        // Met before the measurement but missed in it: certainly, or by what may be one slow time.
         Pursued::Met { .. } if exceeded > allowed * ops => {
             let effect = design_effect(&bins(run, target.limit_ns));
             match wald(allowed, ops / effect, exceeded / effect) {
@@ -162,7 +162,7 @@ fn bins(run: &Run, limit_ns: u64) -> Vec<Bin> {
     bins
 }
 
-/// Half the 95 % interval of the mean rate, as a share of it.
+/// Half-width of the mean rate's 95 % interval, as a share of the rate.
 fn rate_error(rates: &[f64]) -> Option<f64> {
     let independent = rates.len() as f64 / autocorrelation_time(rates);
     let cv = Summary::of(rates)?.cv()?;

@@ -1,4 +1,4 @@
-//! A check against classes of storage with public figures.
+//! Comparison of a check with classes of storage that have public figures.
 
 use super::figures::GroupFigures;
 use super::verdict::Assessment;
@@ -8,20 +8,20 @@ use iosonde_model::spec::EachWrite;
 use iosonde_model::spec::reference::ReferenceClass;
 use iosonde_model::units::{bytes, count, duration};
 
-/// Requests below this size are counted, larger ones weighed, bytes.
+/// Requests below this size, bytes, are compared by IOPS, larger ones by bytes per second.
 const SMALL: u64 = 64 << 10;
-/// A row this much below or above a range is within it: ranges are rounded.
+/// Factor by which a row may be outside a range and count as within it: ranges are rounded.
 const LEEWAY: f64 = 1.25;
-/// Share of rows within their ranges for a class to fit.
+/// Smallest share of rows within their ranges for a class to fit.
 const FITS: f64 = 0.6;
-/// A range with this ratio of its ends leaves so much open that a place in it says more.
+/// Ratio of the ends of a range at or above which the position in the range is stated.
 const WIDE: f64 = 10.0;
-/// A figure so near a limit sits on it.
+/// Relative distance from a limit at or below which a figure is at the limit.
 const ON_LIMIT: f64 = 0.03;
 /// Mean latency of small requests that no flash and no virtual disk should have, ns.
 const ABSURD_NS: f64 = 50e6;
 
-/// How a row stands to its class.
+/// Position of a row relative to the range of its class.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Place {
     /// Within the range.
@@ -32,23 +32,23 @@ pub enum Place {
     Fast,
 }
 
-/// A row beside its class.
+/// A row compared with its class.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacedRow {
     pub title: String,
-    /// How it stands.
+    /// Position relative to the range.
     pub place: Place,
-    /// What was compared: IOPS, or bytes per second.
+    /// Whether bytes per second are compared, and not IOPS.
     pub is_rate_of_bytes: bool,
-    /// What was measured.
+    /// Measured rate.
     pub measured: f64,
     /// The range of the class.
     pub range: [f64; 2],
 }
 
 impl PlacedRow {
-    /// Where it is in its range, on a logarithmic scale; `None` where the range says enough: it is
-    /// narrower than a decade, or the row is outside.
+    /// Third of the range in which the row lies, on a logarithmic scale; `None` if the range is
+    /// narrower than a decade or the row is outside.
     pub fn third(&self) -> Option<&'static str> {
         let [low, high] = self.range;
         if self.place != Place::Typical || high < low * WIDE {
@@ -61,7 +61,7 @@ impl PlacedRow {
         }
     }
 
-    /// A figure of it with its unit.
+    /// A rate with its unit.
     pub fn figure(&self, value: f64) -> String {
         match self.is_rate_of_bytes {
             true => bytes::per_second(value),
@@ -70,21 +70,21 @@ impl PlacedRow {
     }
 }
 
-/// A check beside the class that fits it best.
+/// A check compared with the class that fits it best.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Placement {
-    /// The class, its source, and its rows; `None` where nothing could be compared.
+    /// The class, its source, and its rows; `None` if nothing could be compared.
     pub class: Option<(String, String, Vec<PlacedRow>)>,
     /// Whether most rows are within its ranges.
     pub fits: bool,
-    /// The limit of a service that a figure sits on.
+    /// The limit of a service at which figures lie.
     pub limit: Option<String>,
     /// A latency that no such device should have.
     pub absurd: Option<String>,
 }
 
 impl Placement {
-    /// In words, for the first line.
+    /// The placement as text, for the first line.
     pub fn words(&self) -> Option<String> {
         let class = self.class.as_ref().map(|(name, _, rows)| {
             let slow = rows.iter().filter(|row| row.place == Place::Slow);
@@ -102,7 +102,7 @@ impl Placement {
     }
 }
 
-/// Finds the class that fits best among those that the target can be.
+/// Finds the class that fits best among those possible for the target.
 pub fn place(rows: &[(&Run, &Assessment)], classes: &[ReferenceClass]) -> Placement {
     let usable: Vec<&(&Run, &Assessment)> = rows
         .iter()
@@ -122,7 +122,7 @@ pub fn place(rows: &[(&Run, &Assessment)], classes: &[ReferenceClass]) -> Placem
     let compared = |class: &ReferenceClass| -> Vec<PlacedRow> {
         usable.iter().map(|(run, row)| placed(run, &row.figures.all, class)).collect()
     };
-    // Of two that fit alike, the narrower one says more.
+    // Of two classes that fit equally, the narrower one says more.
     let best =
         classes.iter().filter(may_be).map(|class| (class, compared(class))).min_by(|a, b| {
             (distance(&a.1), width(a.0))
@@ -142,12 +142,12 @@ pub fn place(rows: &[(&Run, &Assessment)], classes: &[ReferenceClass]) -> Placem
     }
 }
 
-/// The figures of a class are those of writes that are acknowledged, not of durable ones.
+/// Whether writes are only acknowledged: a class has no figures of durable writes.
 fn is_acknowledged(run: &Run) -> bool {
     run.plan.jobs.iter().all(|job| job.sync.each_write == EachWrite::Accepted)
 }
 
-/// What the target can be, by what the kernel says of it; empty for anything.
+/// Kinds of storage that the target can be, according to the kernel; empty for any.
 fn kinds(target: &TargetFacts) -> Vec<&'static str> {
     if target.class == FilesystemClass::Network {
         return vec!["network"];
@@ -166,21 +166,21 @@ fn kinds(target: &TargetFacts) -> Vec<&'static str> {
     }
 }
 
-/// Whether the device can be of a service, by its model.
+/// Whether the device may belong to a service, by its model.
 fn is_model(class: &ReferenceClass, target: &TargetFacts) -> bool {
     let model = target.device.as_ref().and_then(|device| device.model.as_deref());
     let model = model.unwrap_or_default();
     class.model.is_empty() || class.model.iter().any(|word| model.contains(word.as_str()))
 }
 
-/// One row beside the range that concerns it.
+/// One row compared with the range that applies to it.
 fn placed(run: &Run, all: &GroupFigures, class: &ReferenceClass) -> PlacedRow {
     let is_large = run.plan.nominal_block_bytes >= SMALL;
     let [read, write] = match is_large {
         true => [class.read_mb_per_s, class.write_mb_per_s].map(|range| range.map(|mb| mb * 1e6)),
         false => [class.read_iops, class.write_iops],
     };
-    // A mix is between what both ways can do alone.
+    // A mix lies between the rates of the two directions alone.
     let range = match all.read_share {
         Some(share) if share >= 0.95 => read,
         Some(share) if share <= 0.05 => write,
@@ -206,14 +206,13 @@ fn distance(rows: &[PlacedRow]) -> f64 {
     each.sum::<f64>() / rows.len().max(1) as f64
 }
 
-/// How much a class leaves open, in decades.
+/// Total width of the ranges of a class, in decades.
 fn width(class: &ReferenceClass) -> f64 {
     let ranges = [class.read_iops, class.write_iops, class.read_mb_per_s, class.write_mb_per_s];
     ranges.iter().map(|[low, high]| (high / low).log10()).sum()
 }
 
-/// The limit of a service that rows sit on: two rows at least, for one figure may be there by
-/// chance.
+/// The limit of a service at which at least two rows lie: a single figure may be there by chance.
 fn limit<'a>(
     rows: &[&(&Run, &Assessment)],
     possible: impl Iterator<Item = &'a ReferenceClass>,
@@ -246,7 +245,7 @@ fn absurd(
     kinds: &[&str],
     class: Option<&ReferenceClass>,
 ) -> Option<String> {
-    // What may have heads to move may take its time.
+    // A device that may have to move heads can be this slow.
     if kinds.is_empty() || kinds.contains(&"hdd") || kinds.contains(&"network") {
         return None;
     }
@@ -285,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Random reads at this rate, and large reads at that.
+    /// Random reads at the first rate, and large reads at the second.
     fn check(device: &DeviceFacts, iops: f64, large: f64) -> Vec<Run> {
         let quiet = Load { noise: 0.0, ..Load::default() };
         let mut small = run_of(&[Load { iops, ..quiet }]);

@@ -1,5 +1,5 @@
-//! The jobs of a replay, apart from all else that its process does: it inspects the target before,
-//! prepares a test file, flushes after, and stores the result.
+//! The jobs of a replay, without the other work of its process: it inspects the target before,
+//! prepares a test file, flushes afterwards, and stores the result.
 
 use iosonde_model::record::profile::{Class, Depth, Op, ProfileRun, Subject, ThreadRun, Traffic};
 
@@ -9,30 +9,29 @@ pub(crate) const JOURNAL: &str = "journal";
 const LAYOUT: &str = "layout";
 /// The directions that move data.
 const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
-/// Share of requests other than those of the jobs at or above which offsets and depth are not
-/// attributed to the jobs.
+/// Share of requests outside the jobs above which offsets and depth are not attributed to the jobs.
 const BESIDE: f64 = 0.01;
 /// Largest relative difference between the writes found in a journal's region and those of its job.
 const NEAR: f64 = 0.1;
 
-/// A profile of a replay, of its jobs alone.
+/// A profile of a replay, reduced to its jobs.
 pub(crate) struct Jobs {
-    /// The record; the role of a journal counts as one.
+    /// The record; the role of a journal counts as a journal.
     pub(crate) run: ProfileRun,
-    /// The directions whose offsets are not those of the jobs alone.
+    /// The directions whose offsets include requests outside the jobs.
     pub(crate) blurred: Vec<Op>,
-    /// Whether depth is not that of the jobs alone.
+    /// Whether the depth includes requests outside the jobs.
     pub(crate) is_unclear: bool,
-    /// Whether the series are those of the jobs alone.
+    /// Whether the series cover only the jobs.
     pub(crate) has_series: bool,
     /// Whether the depth of the program includes a journal.
     pub(crate) has_journal: bool,
-    /// Whether it includes requests before the load that were not made one by one.
+    /// Whether the program's depth includes overlapping requests from before the load.
     pub(crate) has_preparation: bool,
 }
 
-/// Whether a thread has the name of a job of the load: `job 0 writer`. Gives its role, as far as it
-/// is kept.
+/// The role of a thread that is named like a job of the load, such as `job 0 writer`, possibly
+/// truncated; `None` for other threads.
 fn role(name: &str) -> Option<&str> {
     let (number, role) = name.strip_prefix("job ")?.split_once(' ').unwrap_or((&name[4..], ""));
     number.parse::<u32>().ok().map(|_| role).filter(|role| *role != LAYOUT)
@@ -43,7 +42,7 @@ fn is_journal(role: &str) -> bool {
     role.strip_prefix(JOURNAL).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// The name of the threads of a group.
+/// Name of the threads of a group.
 fn group(run: &ProfileRun, number: u32) -> &str {
     run.groups.get(number as usize).map_or("", |group| group.name.as_str())
 }
@@ -57,8 +56,8 @@ pub(crate) fn is_replay(run: &ProfileRun) -> bool {
     has_jobs && words.iter().any(|word| word == "run")
 }
 
-/// The jobs; `None` if the profile is not of a replay. The region of a journal, bytes from the
-/// beginning of the disk, if the workload has one.
+/// The jobs; `None` if the profile is not of a replay. `region` is that of a journal: offset and
+/// length on the disk, bytes, if the workload has one.
 pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs> {
     if !is_replay(run) {
         return None;
@@ -70,7 +69,7 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     let mut system: Vec<&Traffic> = Vec::new();
     let is_job = |row: &&Traffic| role(name(row)).is_some();
     let of_jobs: Vec<&Traffic> = run.traffic.iter().filter(is_job).collect();
-    // Elsewhere the process stores its result.
+    // On other devices the process stores its result.
     let is_used = |device: &str| of_jobs.iter().any(|job| job.device == device);
     for row in run.traffic.iter().filter(|row| is_used(&row.device)) {
         let is_of_system = matches!(row.class, Class::Journal | Class::DeviceFlush | Class::Other);
@@ -131,15 +130,15 @@ pub(crate) fn jobs(run: &ProfileRun, region: Option<(u64, u64)>) -> Option<Jobs>
     Some(Jobs { run: alone, blurred, is_unclear, has_series, has_journal, has_preparation })
 }
 
-/// What the file systems did since the load began, as far as that is known: its requests are not
-/// divided by time, but those that all came before are left out.
+/// A file system's requests since the load began. They are not divided by time, but a row that
+/// ended before is left out.
 fn since(row: &Traffic, first_ns: u64) -> Option<Traffic> {
     let Some((from, to)) = row.active_ns else { return Some(row.clone()) };
     let active_ns = Some((from.max(first_ns), to));
     (to > first_ns).then(|| Traffic { active_ns, ..row.clone() })
 }
 
-/// Takes the flushes for which the process asked beside its jobs out of those of a device.
+/// Subtracts the flushes that the process made outside its jobs from those of a device.
 fn leave_flushes(run: &ProfileRun, flushes: &mut Traffic) {
     let is_beside = |row: &&Traffic| {
         let is_job = role(group(run, row.group)).is_some();
@@ -152,8 +151,8 @@ fn leave_flushes(run: &ProfileRun, flushes: &mut Traffic) {
     }
 }
 
-/// Whether the requests of other threads in this direction were made by io_uring's workers for
-/// jobs: such a thread bears the number of the thread that it works for.
+/// Whether the requests of other threads in this direction were made by io_uring workers for jobs:
+/// a worker's name has the number of the thread for which it works.
 fn are_of_workers(run: &ProfileRun, op: Op) -> bool {
     let requests = |thread: &ThreadRun| match op {
         Op::Read => thread.reads,
@@ -172,8 +171,8 @@ fn are_of_workers(run: &ProfileRun, op: Op) -> bool {
     others.peek().is_some() && others.all(is_of_job)
 }
 
-/// Takes what one thread did beside the jobs out of the series: in earlier records, the first
-/// requests.
+/// Subtracts the requests of one thread outside the jobs from the series; in earlier records, the
+/// first requests.
 fn take_out(run: &mut ProfileRun, row: &Traffic) {
     take_from_series(run, row, |ops| {
         let mut left = row.requests;
@@ -185,7 +184,7 @@ fn take_out(run: &mut ProfileRun, row: &Traffic) {
     });
 }
 
-/// Takes what one thread did before the jobs began out of the time with one request in flight.
+/// Subtracts one thread's requests before the jobs from the time with one request in flight.
 fn shorten(run: &mut ProfileRun, row: &Traffic) {
     let device = run.devices.iter_mut().find(|device| device.facts.name == row.device);
     let Some(device) = device else { return };
@@ -199,8 +198,8 @@ fn shorten(run: &mut ProfileRun, row: &Traffic) {
     shorten(&mut device.depth);
 }
 
-/// Takes the requests of a journal out of the series of its direction: in earlier records, the same
-/// share everywhere.
+/// Subtracts the requests of a journal from the series of its direction; in earlier records, the
+/// same share everywhere.
 fn take_out_journal(run: &mut ProfileRun, row: &Traffic) {
     take_from_series(run, row, |ops| {
         let whole: u64 = ops.iter().sum();
@@ -215,8 +214,8 @@ fn take_out_journal(run: &mut ProfileRun, row: &Traffic) {
     });
 }
 
-/// Takes the requests of a row out of the series of their direction: by its counters, or in earlier
-/// records, which have none, by this guess.
+/// Subtracts the requests of a row from the series of their direction: by its counters or, in
+/// earlier records without counters, by `guess`.
 fn take_from_series(run: &mut ProfileRun, row: &Traffic, guess: impl Fn(&mut [u64])) {
     for series in run.series.iter_mut().filter(|series| series.op == row.op) {
         let ops = &mut series.counters.ops;
@@ -228,7 +227,7 @@ fn take_from_series(run: &mut ProfileRun, row: &Traffic, guess: impl Fn(&mut [u6
     }
 }
 
-/// Takes the region of a journal out of the places of its disk; whether its requests were there.
+/// Removes a journal's region from the places of its disk; returns whether its requests were there.
 fn leave_region(run: &mut ProfileRun, row: &Traffic, (offset, bytes): (u64, u64)) -> bool {
     let Some(places) = run.places.iter_mut().find(|places| places.device == row.device) else {
         return true;
@@ -255,7 +254,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// A replay: 100 reads that inspect the target in the first second, then 1,000 writes of a job
-    /// and 500 of a journal's.
+    /// and 500 of a journal.
     fn replay() -> ProfileRun {
         let late = Some((1_000_000_000, 10_000_000_000));
         let mut run = profile(vec![
@@ -307,7 +306,7 @@ mod tests {
         );
     }
 
-    /// A test file is written at depth 8 before the load, which has a journal of its file system.
+    /// A test file is written at depth 8 before the load; its file system has a journal.
     #[test]
     fn the_preparation_of_a_file_is_no_job() {
         let mut run = replay();
@@ -337,7 +336,7 @@ mod tests {
         assert_eq!(jobs.run.syncs.iter().map(|sync| sync.calls).sum::<u64>(), 100);
         assert!(jobs.has_preparation && !jobs.is_unclear);
         assert!(!super::jobs(&replay(), None).unwrap().has_preparation);
-        // Where it is all that was done, it is the load itself.
+        // If it is the only I/O, it is the load itself.
         run.groups[2].name = "x".into();
         run.groups[3].name = "y".into();
         assert!(!is_replay(&run));
@@ -368,7 +367,7 @@ mod tests {
         };
         run.threads = vec![thread("job 0 app-write", 11, 1000), thread("iou-wrk-11", 12, 40)];
         assert_eq!(writes(&run), 1040);
-        // Of the program's own thread.
+        // Requests of the program's own thread.
         run.threads.push(thread("iosonde", 10, 5));
         assert_eq!(writes(&run), 1000);
     }
@@ -404,7 +403,7 @@ mod tests {
         run.traffic[2].counters = series(Op::Write, early).counters;
         let left = jobs(&run, None).unwrap().run.series.remove(1).counters.ops;
         assert_eq!((left[0], left[49], left[50], left[99]), (5, 5, 15, 15));
-        // An earlier record does not have that: the same share everywhere.
+        // An earlier record does not have the counters: the same share everywhere.
         let left = jobs(&replay(), None).unwrap().run.series.remove(1).counters.ops;
         assert_eq!((left[0], left[99]), (10, 10));
     }

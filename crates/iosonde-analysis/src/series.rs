@@ -27,18 +27,18 @@ impl Series {
         self.per_second(&self.bytes)
     }
 
-    /// The same in intervals of this length or more.
+    /// This series in intervals of at least this width.
     pub(crate) fn at_least(self, width_ns: u64) -> Series {
         let joined = self.within(width_ns);
         self.joined(joined)
     }
 
-    /// Own intervals in a length, rounded up.
+    /// Number of own intervals in a length, rounded up.
     fn within(&self, width_ns: u64) -> usize {
         usize::try_from(width_ns.div_ceil(self.width_ns.max(1))).unwrap_or(1).max(1)
     }
 
-    /// The same with so many intervals in one.
+    /// This series with this many intervals merged into one.
     fn joined(self, joined: usize) -> Series {
         if joined == 1 || self.width_ns == 0 {
             return self;
@@ -56,8 +56,8 @@ impl Series {
     }
 }
 
-/// Whether the load itself neither changes nor pauses: a rate that was requested to change says
-/// nothing about the storage.
+/// Whether the load itself neither changes nor pauses: a rate that changes by request says nothing
+/// about the storage.
 pub(crate) fn is_even(run: &Run) -> bool {
     let is_uneven = |pace: &Pace| {
         matches!(pace, Pace::Recorded(_) | Pace::Rate { arrivals: Arrivals::Bursts(_), .. })
@@ -71,7 +71,7 @@ pub(crate) fn of_data(job: &JobRun) -> [&DirectionRun; 3] {
     [&job.read, &job.write, &job.trim]
 }
 
-/// How many there are.
+/// Number of data operations of a job.
 pub(crate) fn data_ops(job: &JobRun) -> u64 {
     of_data(job).iter().map(|direction| direction.ops).sum()
 }
@@ -81,31 +81,31 @@ pub fn directions(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(of_data)
 }
 
-/// Latencies of all of them.
+/// Latencies of all data operations of a run.
 pub(crate) fn latency(run: &Run) -> Histogram {
     Histogram::of_all(directions(run).map(|direction| &direction.latency))
 }
 
-/// The same plus syncs: everything that was in flight.
+/// All operations of every job of a run, syncs included.
 pub fn everything(run: &Run) -> impl Iterator<Item = &DirectionRun> {
     run.jobs.iter().flat_map(JobRun::directions)
 }
 
-/// Width of the intervals of analyses over time, ns, at least: narrower ones hold too few
-/// operations of slow devices.
+/// Smallest interval width of analyses over time, ns: narrower intervals have too few operations on
+/// slow devices.
 pub(crate) const STEP_NS: u64 = 100_000_000;
-/// Intervals that suffice to search for changes of level, and operations in each.
+/// Intervals that suffice to search for changes of level, and fewest operations in each.
 const SEARCHED: u64 = 40;
 const SEARCHED_OPS: u64 = 16;
 
-/// The series of a run, whole intervals of 100 ms or more only: the last one is omitted if the
-/// window cut it short.
+/// The series of a run in whole intervals of 100 ms or more: the last one is omitted if the window
+/// cut it short.
 pub fn whole(run: &Run) -> Series {
     finest(run).at_least(STEP_NS)
 }
 
-/// The same to search for changes of level: a short run has [`SEARCHED`] narrower intervals, as
-/// long as each has [`SEARCHED_OPS`] operations on average.
+/// The series for the search for changes of level: a short run has [`SEARCHED`] narrower intervals,
+/// as long as each has [`SEARCHED_OPS`] operations on average.
 pub(crate) fn searched(run: &Run) -> Series {
     let finest = finest(run);
     let (intervals, ops) = (finest.ops.len() as u64, finest.ops.iter().sum::<u64>());
@@ -115,7 +115,7 @@ pub(crate) fn searched(run: &Run) -> Series {
     finest.joined(joined)
 }
 
-/// The same in the intervals of the record.
+/// The series of a run in the intervals of the record.
 pub fn finest(run: &Run) -> Series {
     total(directions(run).map(|direction| &direction.counters), run.measured_ns)
 }
@@ -125,11 +125,11 @@ pub fn of(run: &Run, pick: impl Fn(&JobRun) -> &DirectionRun) -> Series {
     total(run.jobs.iter().map(|job| &pick(job).counters), run.measured_ns).at_least(STEP_NS)
 }
 
-/// What these directions did together in each whole interval between two times since the window
-/// opened: operations, and latencies to after reaping, in an open loop from the due time.
+/// Operations and latencies of these directions in each whole interval between two times since the
+/// window opened. Latencies last until after reaping, in an open loop from the due time.
 ///
 /// # Errors
-/// [`NoInterval::OnlyWhole`] if a record does not have that over time.
+/// [`NoInterval::OnlyWhole`] if a record does not have them over time.
 pub fn batches<'a>(
     directions: impl Iterator<Item = &'a DirectionRun>,
     (from_ns, to_ns): (u64, u64),
@@ -161,7 +161,7 @@ pub fn batches<'a>(
     Ok(batches)
 }
 
-/// The counters and the latencies over time of directions that did anything: latencies are to after
+/// Counters and latency series of the directions with operations. Latencies last until after
 /// reaping, in an open loop from the due time.
 fn over_time<'a>(
     directions: impl Iterator<Item = &'a DirectionRun>,
@@ -174,13 +174,13 @@ fn over_time<'a>(
     .collect()
 }
 
-/// The width of the widest series, ns; `None` if a record does not have them all.
+/// Width of the widest series, ns; `None` if a series is missing.
 fn shared_width(used: &[(&CounterSeries, &HistogramSeries)]) -> Option<u64> {
     let widths = || used.iter().flat_map(|(ops, latency)| [ops.width_ns, latency.width_ns]);
     widths().max().filter(|_| widths().all(|width_ns| width_ns > 0))
 }
 
-/// What directions did in parts of the window.
+/// Sums of directions over parts of the window.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     /// Length of the parts, ns.
@@ -189,15 +189,15 @@ pub(crate) struct Sums {
     pub(crate) bytes: u64,
     /// Latencies as in [`batches`].
     pub(crate) latency: Histogram,
-    /// The parts, as [`batches`] has them.
+    /// The parts, as in [`batches`].
     pub(crate) batches: Vec<Batch>,
 }
 
-/// Sums over the whole intervals, of all that the window of this length has, that `is_inside` says
-/// yes to: it is given where one begins and ends, ns since the window opened.
+/// Sums over the whole intervals of a window of this length for which `is_inside` is true; it gets
+/// the start and the end of an interval, ns since the window opened.
 ///
 /// # Errors
-/// [`NoInterval::OnlyWhole`] if a record does not have that over time.
+/// [`NoInterval::OnlyWhole`] if a record does not have them over time.
 pub(crate) fn sums<'a>(
     directions: impl Iterator<Item = &'a DirectionRun> + Clone,
     length_ns: u64,
@@ -229,8 +229,8 @@ pub(crate) fn sums<'a>(
     Ok(sums)
 }
 
-/// Sums series of possibly different widths, of which the widest is a multiple of all: a width is
-/// the plan's, or neighbours of it merged.
+/// Sums series whose widths may differ. The widest is a multiple of all: a width is the plan's, or
+/// that of merged neighbours.
 pub(crate) fn total<'a>(series: impl Iterator<Item = &'a CounterSeries>, window_ns: u64) -> Series {
     let series: Vec<&CounterSeries> = series.filter(|each| each.width_ns > 0).collect();
     let width_ns = series.iter().map(|each| each.width_ns).max().unwrap_or(0);

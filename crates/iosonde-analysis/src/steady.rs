@@ -1,5 +1,5 @@
-//! Was a run that goes on until its rate is steady (`--steady`) steady at its end, and what did it
-//! do in the rounds of the window? The rule is that of stages in rounds.
+//! Whether a run that continues until its rate is steady (`--steady`) became steady, and its
+//! figures in the rounds of the window. The rule is that of stages in rounds.
 
 use serde::Serialize;
 
@@ -12,10 +12,10 @@ use iosonde_model::record::run::{Outcome, Run};
 use iosonde_model::spec::experiment::Rounds;
 use iosonde_stats::{Histogram, Quantile};
 
-/// The rounds of a run, judged.
+/// The rounds of a run, and their verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SteadyFigures {
-    /// The verdict in words.
+    /// The verdict as text.
     pub verdict: String,
     /// Whether a signal or an error ended the run before there was a verdict.
     pub ended_early: bool,
@@ -25,7 +25,7 @@ pub struct SteadyFigures {
     /// The rounds.
     #[serde(flatten)]
     pub steadiness: Steadiness,
-    /// What was done in the window; `None` without one.
+    /// Figures of the window; `None` without one.
     pub in_window: Option<InWindow>,
     /// Each figure against its limits, in sentences.
     pub sentences: Vec<String>,
@@ -38,8 +38,8 @@ pub struct InWindow {
     pub iops: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Median latency of all data operations, ns; `None` where too few of them completed, or where
-    /// the backlog of an open loop grows.
+    /// Median latency of all data operations, ns; `None` if too few of them completed, or if the
+    /// backlog of an open loop grows.
     pub p50_ns: Option<u64>,
     /// The 99th percentile, ns, likewise.
     pub p99_ns: Option<u64>,
@@ -53,7 +53,7 @@ impl SteadyFigures {
     }
 }
 
-/// Judges the rounds of a run; `None` if it does not go on until it is steady.
+/// Judges the rounds of a run; `None` if it does not continue until it is steady.
 pub fn steady(run: &Run, arrivals: Option<&ArrivalFigures>) -> Option<SteadyFigures> {
     let PrecisionGoal::Steady { round_ns, max, window, range_percent, slope_percent } =
         run.plan.until
@@ -91,7 +91,7 @@ pub fn steady(run: &Run, arrivals: Option<&ArrivalFigures>) -> Option<SteadyFigu
     })
 }
 
-/// From the counters and histograms of the intervals that lie in the window.
+/// Figures from the counters and histograms of the intervals in the window.
 fn in_window(run: &Run, steadiness: &Steadiness, round_ns: u64) -> Option<InWindow> {
     let iops = steadiness.tracked.first()?.window?.mean;
     let from_ns = u64::from(steadiness.window_start?) * round_ns;

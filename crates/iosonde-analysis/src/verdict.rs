@@ -18,18 +18,18 @@ use super::steady::{self, SteadyFigures};
 
 /// Largest number of findings printed below a table.
 const SHOWN: usize = 3;
-/// Twenty batches of 100 ms, below which no rate has an interval.
+/// Twenty batches of 100 ms: a shorter run has no interval of its rate.
 const SHORTEST_NS: u64 = 2_000_000_000;
-/// Operations below which nothing is known of a figure: that of 30 independent ones has a standard
+/// Operations below which a figure is unknown: a figure from 30 independent ones has a standard
 /// error of 18 %.
 pub(crate) const FEWEST_OPS: u64 = 30;
-/// Independent operations whose number is known to 10 %.
+/// Number of independent operations that gives a rate to 10 %.
 const STEADY_OPS: f64 = 400.0;
 
-/// Findings that one mean of the whole run describes no level of it.
+/// Findings of runs with several levels, none of which a single mean describes.
 const LEVELS: [&str; 3] = ["level_change", "level_drop", "no_steady_part"];
 
-/// A run with everything that is derived from it.
+/// A run with everything derived from it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Assessment {
     /// Title of the row.
@@ -44,7 +44,7 @@ pub struct Assessment {
     /// Precision of the figure that ends the run, if there is one.
     #[serde(rename = "until", skip_serializing_if = "Option::is_none")]
     pub precision: Option<PrecisionFigures>,
-    /// The rounds of a run that goes on until it is steady.
+    /// The rounds of a run that continues until it is steady.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steady: Option<SteadyFigures>,
     /// The consistency checks.
@@ -60,7 +60,7 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
     let steady = steady::steady(run, figures.arrivals.as_ref());
     let mut findings = finding::findings(run, host, &figures, &consistency);
     if steady.as_ref().is_some_and(|steady| steady.steadiness.is_steady) {
-        // The figures are those of the rounds that were judged to be on one level.
+        // The figures are those of rounds that were judged to be on one level.
         let of_levels = findings.iter_mut().filter(|found| LEVELS.contains(&found.code));
         of_levels.for_each(|finding| finding.severity = Severity::Fact);
     }
@@ -77,8 +77,8 @@ pub fn assess(run: &Run, host: Option<&HostFacts>) -> Assessment {
 }
 
 impl Assessment {
-    /// What the run was to reach and did not, which decides its exit code: a latency target, a
-    /// precision, or a steady state.
+    /// The goal that the run missed, which decides its exit code: a latency target, a precision, or
+    /// a steady state.
     pub fn missed_goal(&self) -> Option<String> {
         let target = self.pursuit.as_ref().and_then(|pursuit| {
             let outcome = match pursuit.class {
@@ -105,27 +105,27 @@ impl Assessment {
 /// The verdict over all rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// Which of the four.
+    /// The kind of verdict.
     pub kind: Kind,
     /// As text: `no fault seen`, or the goal that was missed, or `medium confidence: …`;
     /// `limited by …`, `low confidence: …`, `failed: …`.
     pub words: String,
-    /// How far the figures are to be trusted.
+    /// How far the figures can be trusted.
     pub confidence: Confidence,
-    /// Why not further; empty for high confidence.
+    /// Reason why confidence is not high; empty for high confidence.
     pub because: String,
-    /// Whether a longer run would be trusted further.
+    /// Whether a longer run would give higher confidence.
     #[serde(skip)]
     pub needs_time: bool,
     /// The findings behind it, most severe and strongest first; at most three.
     pub findings: Vec<ReportedFinding>,
-    /// What was missed of declared expectations, in words that `words` begin with.
+    /// The missed expectations, as the text with which `words` begins.
     #[serde(skip)]
     pub missed: Option<String>,
 }
 
 impl Verdict {
-    /// The same where not everything was measured completely.
+    /// Lowers the confidence if not everything was measured completely.
     #[must_use]
     pub fn if_complete(self, complete: bool) -> Verdict {
         if complete || self.kind == Kind::Failing {
@@ -135,8 +135,8 @@ impl Verdict {
         Verdict { confidence: Confidence::Low, because, ..self }
     }
 
-    /// The same with what was missed of declared expectations, which decides the exit code: it
-    /// stands where else "no fault seen" would, and before anything else.
+    /// Adds the missed expectations, which decide the exit code. Their text replaces "no fault
+    /// seen" and precedes any other text.
     #[must_use]
     pub fn judged(self, judged: &[Judged]) -> Verdict {
         let mut each: Vec<String> = judged.iter().filter_map(Judged::missed).collect();
@@ -154,15 +154,15 @@ impl Verdict {
 }
 
 iosonde_model::words! {
-    /// How far figures are to be trusted, by how much the findings may have moved them.
+    /// How far figures can be trusted, by how much the findings may have moved them.
     #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Confidence {
-        /// By no more than their intervals.
+        /// Moved by no more than their intervals.
         High => "high",
-        /// By more, but less than a tenth; or a greater effect is only suspected.
+        /// Moved by more, but less than a tenth; or a greater effect is only suspected.
         Medium => "medium",
-        /// By a tenth or more, or by an unknown amount.
+        /// Moved by a tenth or more, or by an unknown amount.
         Low => "low",
     }
 }
@@ -184,10 +184,10 @@ pub enum Kind {
 /// A finding, reported once for all rows in which it appears.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReportedFinding {
-    /// The most severe instance, then the strongest, then that of the greatest effect.
+    /// The most severe instance, then the strongest, then the one with the greatest effect.
     #[serde(flatten)]
     pub finding: Finding,
-    /// Title of the row that it is of, and that its words are about.
+    /// Title of the row of this instance, which its words describe.
     pub row: String,
     /// Titles of the rows, in their order.
     pub rows: Vec<String>,
@@ -221,7 +221,7 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
         rows.iter().find_map(Assessment::missed_goal).filter(|_| kind == Kind::NoFaultSeen);
     let words = match kind {
         Kind::NoFaultSeen if missed.is_some() => missed.unwrap_or_default(),
-        // Where something has moved the figures, that no fault was seen is half of it.
+        // If something has moved the figures, "no fault seen" is only half of the result.
         Kind::NoFaultSeen if confidence != Confidence::High => {
             format!("{} confidence: {because}", confidence.word())
         }
@@ -248,10 +248,10 @@ pub fn verdict(rows: &[Assessment]) -> Verdict {
     }
 }
 
-/// Why the headline figure of a row is not known well, and how far the row is to be trusted at
-/// most: the rate, or the mean latency of an open loop whose rate was sustained. Where it has no
-/// interval, as in each window of `check --quick`, its scatter decides. A run that was to become
-/// precise is judged by that; one that was to become steady, by the operations of its rounds.
+/// Reason why a row's headline figure is not well known, and the highest confidence for the row.
+/// The figure is the rate, or the mean latency of an open loop whose rate was sustained. Without an
+/// interval, as in `check --quick`, its scatter decides. A run that was to become precise is judged
+/// by that; one that was to become steady, by the operations of its rounds.
 fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
     let total = &row.figures.all.total;
     if (1..FEWEST_OPS).contains(&total.ops) {
@@ -266,7 +266,7 @@ fn without_interval(row: &Assessment) -> Option<(Confidence, String)> {
     }
     let is_short = row.figures.window_ns < SHORTEST_NS;
     let verdict = row.figures.arrivals.as_ref().map(|open| open.verdict);
-    // Of a backlog that grows no mean is known: what was done says what the storage can do.
+    // If the backlog grows, no mean is known: the rate shows what the storage can do.
     let of_rate = matches!(verdict, None | Some(ArrivalVerdict::Unsustainable));
     let (known, scatter, of) = if of_rate {
         (total.iops_half_width(), total.iops_scatter, "rate")
@@ -303,7 +303,7 @@ fn confidence(kind: Kind, reported: &[ReportedFinding]) -> (Confidence, String) 
     }
 }
 
-/// The subjects of all findings of one severity, each once.
+/// The distinct subjects of the findings of one severity.
 fn subjects(reported: &[ReportedFinding], severity: Severity) -> String {
     let own = reported.iter().map(|each| &each.finding).filter(|each| each.severity == severity);
     let subjects = own.take(SHOWN).map(|finding| match finding.strength {
@@ -313,8 +313,8 @@ fn subjects(reported: &[ReportedFinding], severity: Severity) -> String {
     distinct(subjects).join("; ")
 }
 
-/// Findings of all rows from warnings up, one per code; the most severe, then the strongest, then
-/// those of most rows first.
+/// Findings of all rows from warnings up, one per code: the most severe first, then the strongest,
+/// then those of most rows.
 fn gather(rows: &[Assessment]) -> Vec<ReportedFinding> {
     let found = rows.iter().flat_map(|row| row.findings.iter().map(move |each| (each, &row.title)));
     let severe = found.filter(|(finding, _)| finding.severity > Severity::Fact);
@@ -410,7 +410,7 @@ mod tests {
         let words = "the mean latency is known to 40.0 % only";
         assert_eq!(of(wide), (Confidence::Medium, words.to_owned()));
         let latency = &mut open.figures.all.total.latency;
-        // The median may be known all the same.
+        // The median may be known nevertheless.
         latency.mean_interval_ns = Err(NoInterval::RunLonger);
         latency.mean_scatter = Some(0.4);
         let words = "too short to know the mean latency to 10.0 %";
