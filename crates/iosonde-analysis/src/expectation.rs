@@ -23,15 +23,15 @@ pub struct Expectation {
     pub workload: Option<String>,
     /// Reads, writes, or both.
     pub direction: Direction,
-    /// Which figure.
+    /// Figure to which the limit applies.
     pub metric: Metric,
-    /// Which side of the limit is good.
+    /// Side of the limit on which the expectation is met.
     pub comparison: Comparison,
     /// The limit: operations per second, bytes per second, or ns.
     pub limit: f64,
 }
 
-/// Which side of the limit is good.
+/// Side of the limit on which an expectation is met.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 pub enum Comparison {
     /// `<=`
@@ -59,7 +59,7 @@ const COMPARISONS: [(&str, Comparison); 4] = [
 /// Why an expectation could not be parsed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ExpectationError {
-    /// No comparison in it.
+    /// The text has no comparison.
     #[error("found `{text}`, expected METRIC OP VALUE with one of <= >= < >, such as p99<=2ms")]
     Comparison { text: String },
     /// The metric is unknown.
@@ -91,7 +91,7 @@ pub enum ExpectationError {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Judgement {
-    /// It holds.
+    /// The expectation holds.
     Met {
         /// The figure.
         measured: f64,
@@ -99,7 +99,7 @@ pub enum Judgement {
         #[serde(skip_serializing_if = "Option::is_none")]
         interval: Option<(f64, f64)>,
     },
-    /// It does not hold.
+    /// The expectation does not hold.
     Missed {
         /// The figure. It alone decides, so that equal results have equal exit codes.
         measured: f64,

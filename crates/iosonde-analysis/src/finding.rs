@@ -298,7 +298,7 @@ impl<F> Detector<F> {
         self.found(Strength::ConsistentWith, words)
     }
 
-    /// A finding of another severity.
+    /// A finding with another severity.
     pub(crate) fn found_at(
         &self,
         severity: Severity,

@@ -115,7 +115,7 @@ pub fn one_at_a_time(job: &ForeignJob) -> bool {
     name == "splice" || EngineKind::of_fio(name).is_some_and(EngineKind::is_synchronous)
 }
 
-/// The one block size of a job, bytes; `None` if it has several.
+/// The single block size of a job, bytes; `None` if it has several.
 pub fn block_bytes(job: &ForeignJob, way: IoKind) -> Option<u64> {
     const OTHERS: [&str; 6] =
         ["bsrange", "blocksize_range", "bssplit", "bs_unaligned", "kb_base", "bs_is_seq_rand"];

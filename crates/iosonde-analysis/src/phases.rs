@@ -91,7 +91,7 @@ mod tests {
         Phase { ns, rate_percent: 100.0, ..Phase::default() }
     }
 
-    /// Ten seconds, at the rate of 5,000 per second in each second one.
+    /// Ten seconds, with 5,000 operations per second in every second one.
     fn every_second_second(phases: &[u64], warmup_ns: u64) -> Run {
         let shape = |t: f64| if ((t * 10.0) as u64).is_multiple_of(2) { 0.0 } else { 1.0 };
         let mut run = run_of(&[Load { shape, noise: 0.0, ..Load::default() }]);

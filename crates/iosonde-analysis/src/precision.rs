@@ -17,7 +17,7 @@ pub struct PrecisionFigures {
     pub requested: Precision,
     /// The figure at the last check: operations or bytes per second, or ns.
     pub value: Option<f64>,
-    /// Half the width of its 95 % interval at that check, as a share of the figure.
+    /// Half-width of its 95 % interval at that check, as a share of the figure.
     pub half_width: Option<f64>,
     /// Number of intervals on which the figure is based.
     pub intervals: u32,

@@ -77,9 +77,9 @@ pub struct Placement {
     pub class: Option<(String, String, Vec<PlacedRow>)>,
     /// Whether most rows are within its ranges.
     pub fits: bool,
-    /// The limit of a service at which figures lie.
+    /// The limit of a service at which figures lie, as text.
     pub limit: Option<String>,
-    /// A latency that no such device should have.
+    /// A mean latency that no such device should have, as text.
     pub absurd: Option<String>,
 }
 

@@ -38,7 +38,7 @@ pub struct Growth {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// When the part begins, ns since the window opened.
+    /// Start of the part, ns since the window opened.
     pub since_ns: u64,
     /// Whether it exceeds both chance and a minimum number of operations.
     #[serde(skip)]
@@ -46,7 +46,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// As a clause: `the backlog grows by 0.6 s of work per second`, and since when.
+    /// As a clause, with its start: `the backlog grows by 0.6 s of work per second`.
     pub fn clause(&self) -> String {
         let since = match self.since_ns {
             0 => String::new(),
@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(of_backlog(&[1.0, 2.0, 3.0], LOOK_NS, 1_000.0), None);
     }
 
-    /// Walks at random between 0 and what they reach, with this drift.
+    /// Number of random walks, bounded at 0 and with this drift, whose growth is proven.
     fn proven(drift: f64) -> usize {
         let walk = |seed: u64| -> Vec<f64> {
             let mut chance = Chance::new(seed);

@@ -23,7 +23,7 @@ const MEDIANS: u64 = 20;
 const DUE: f64 = 20.0;
 /// Factor by which freezes must cost more than stalls to be reported instead.
 const FAR_MORE: f64 = 1.25;
-/// Smallest relative rise of a rate.
+/// Smallest relative rise from one level of a rate to another.
 pub(crate) const MOVES_FROM: f64 = 0.20;
 /// Share of the variance that several levels must explain.
 pub(crate) const ALL_EXPLAINED: f64 = 0.75;
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn requests_that_complete_together_are_no_stalls() {
-        // Eight at a time, each second interval of 100 ms; a request takes 200 ms.
+        // Eight requests at a time, in every second interval of 100 ms; a request takes 200 ms.
         let clumps =
             |t: f64| f64::from(u8::from(((t * 100.0).round() as u64).is_multiple_of(2))) * 2.0;
         let clumped = |depth| {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_loses_the_time_of_its_freezes_though_it_makes_up_for_them() {
-        // Two tenths of a second of each two, and a tenth in which all of it is done.
+        // In every two seconds, two tenths without requests and a tenth that makes up for them.
         let freezes = |t: f64| match (t * 100.0).round() as u64 % 20 {
             8 | 9 => 0.0,
             10 => 3.0,

@@ -22,7 +22,7 @@ pub struct Against {
     pub known_by: KnownBy,
     /// The load of the run, in short.
     pub load: String,
-    /// Each operation that both have.
+    /// Operations that both have.
     pub ops: Vec<OpAgainst>,
     /// All shares, as a sentence.
     pub words: String,

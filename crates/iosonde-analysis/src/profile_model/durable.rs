@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn syncs_of_several_threads_that_follow_bursts_one_at_a_time_are_a_group_commit() {
-        // Half of the times are short, in 200 bursts of 5000; a sync follows nearly each burst.
+        // Half of the times are short, in 200 bursts of 5000; a sync follows nearly every burst.
         let all = (0..10_000).map(|n| if n % 2 == 0 { 10_000 } else { 1_000_000 });
         let traffic = Traffic {
             gaps: gaps(all),

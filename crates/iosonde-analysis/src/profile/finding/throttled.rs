@@ -1,4 +1,4 @@
-//! `throttled`: the program was blocked on I/O while no request was in flight.
+//! `throttled`: the program was blocked on I/O for much longer than requests were in flight.
 
 use super::{Detect, Detector, Figures, Finding, Severity, percent};
 use iosonde_model::record::profile::{Op, ProfileRun};
