@@ -1,15 +1,15 @@
-//! Which bytes? Data that no storage can shrink: random, fresh in every write, stamped per 4 KiB.
-//! Or as shrinkable as was asked.
+//! Content of writes. By default it is random, new in every write and stamped per 4 KiB, so that
+//! storage cannot reduce it; on request it is compressible or repetitive.
 //!
-//! There is one random base, the same in every run, short enough to stay in the first cache. Each
-//! piece of a write is that base combined with a new 64-bit key, so that no two pieces share a run
-//! of bytes that a compressor could find, and every 4 KiB block gets a stamp (who, where, when), so
-//! that no two blocks are equal. That costs about a tenth of generating new random bytes. What a
-//! buffer held before plays no part: a read may have left zeros in it, and zeros combined with a
-//! key are the key over and over.
+//! There is one random base, the same in every run, short enough for the L1 cache. Each piece of a
+//! write is the base XORed with a new 64-bit key, so that no two pieces share a sequence of bytes
+//! that a compressor could find. Every 4 KiB block gets a stamp (run, offset, sequence number), so
+//! that no two blocks are equal. This costs about a tenth of generating new random bytes. The
+//! previous content of a buffer is not used: a read may have left zeros in it, and zeros XORed with
+//! a key only repeat the key.
 //!
-//! Data that compresses has zeros at the end of every 4 KiB. Data that repeats is made block by
-//! block: a block is its key and its stamp, so that an earlier one is made again from those.
+//! Compressible data has zeros at the end of every 4 KiB. Repeated data is generated block by
+//! block: key and stamp define a block, so that an earlier one can be generated again.
 
 pub mod block;
 pub mod classify;
@@ -29,21 +29,21 @@ use crate::plan::chance::{Chance, mix};
 
 /// First bytes of every block this program writes.
 pub const MAGIC: [u8; 8] = *b"iosonde\x02";
-/// Distance of stamps, bytes: the smallest block that common deduplication looks at.
+/// Distance between stamps, bytes: the smallest block of common deduplication.
 pub const STAMP_EVERY: usize = 4096;
 /// Length of a stamp: magic, run identity, offset, 32 bits of the sequence, and a check of these.
 pub const STAMP_BYTES: usize = 32;
 
 /// Length of the base, bytes.
 const BASE_BYTES: usize = 16 << 10;
-/// Where the place decides about the bytes, each sector has a key of its own, bytes.
+/// Where the offset alone determines the content, each sector has its own key; bytes.
 const SECTOR: usize = 512;
-/// Earlier blocks that may be repeated.
+/// Number of earlier blocks that may be repeated.
 const REMEMBERED: usize = 1024;
 /// Distinguishes the seed of a set of repeated blocks from other seeds.
 const SET: u64 = 0x7265_7065_6174_6564;
 
-/// Makes the content of one job's writes.
+/// Generates the content of one job's writes.
 #[derive(Clone, Debug)]
 pub struct Filler {
     run: u64,
@@ -53,20 +53,20 @@ pub struct Filler {
     kind: Kind,
 }
 
-/// What is done about the content of a write.
+/// How the content of a write is generated.
 #[derive(Clone, Debug)]
 enum Kind {
-    /// New random bytes, all of them.
+    /// Only new random bytes.
     Fresh,
-    /// New bytes of which a part is zeros or a repetition.
+    /// New bytes, in part zeros or repeated blocks.
     Shaped(Shape),
-    /// Nothing: the buffers keep what they were filled with.
+    /// The buffers keep their initial content.
     Kept(Constant),
-    /// The buffers are filled anew with what they were filled with: reads come between.
+    /// The buffers are refilled with their initial content, since reads overwrite it.
     Restored(Constant),
-    /// The place decides about every byte.
+    /// The offset determines every byte.
     Placed,
-    /// This again and again, from the beginning of each write.
+    /// This pattern, repeated from the beginning of each write.
     Pattern(Vec<u8>),
 }
 
@@ -78,9 +78,9 @@ enum Constant {
 
 #[derive(Clone, Debug)]
 struct Shape {
-    /// Random bytes of each 4 KiB, at its beginning; the rest is zeros.
+    /// Random bytes at the beginning of each 4 KiB; the rest is zeros.
     random_bytes: usize,
-    /// A 32-bit draw below this repeats an earlier block.
+    /// A block is a repetition if a 32-bit draw is below this.
     repeat_below: u64,
     repeated: Repeated,
 }
@@ -88,13 +88,13 @@ struct Shape {
 /// Which blocks may be repeated.
 #[derive(Clone, Debug)]
 enum Repeated {
-    /// The latest ones; a ring.
+    /// The latest blocks, as a ring.
     Earlier(Vec<Block>),
-    /// So many that follow from a seed.
+    /// A number of blocks derived from a seed.
     Set { seed: u64, blocks: u64 },
 }
 
-/// What a block is made from.
+/// Parameters that a block is generated from.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     key: u64,
@@ -109,7 +109,7 @@ impl Filler {
         Filler { run, sequence: 0, keys, base: base(), kind: Kind::of(run, job) }
     }
 
-    /// Fills a buffer for the first time, before the clock starts, so that its memory is there.
+    /// Fills a buffer for the first time, before the clock starts, so that its pages are resident.
     pub fn fill(&mut self, buffer: &mut [u8]) {
         match self.kind {
             Kind::Fresh | Kind::Shaped(_) => self.randomise(buffer),
@@ -119,7 +119,8 @@ impl Filler {
         }
     }
 
-    /// Whether a buffer holds what a write at `offset` has put there, where the place decides.
+    /// Whether a buffer holds what a write at `offset` puts there. Only for patterns and for
+    /// content determined by the offset.
     pub fn holds(&self, buffer: &[u8], offset: u64) -> bool {
         if let Kind::Pattern(pattern) = &self.kind {
             return buffer.chunks(pattern.len()).all(|piece| pattern.starts_with(piece));
@@ -138,7 +139,7 @@ impl Filler {
         true
     }
 
-    /// The content that belongs to a place.
+    /// Fills a buffer with the content that belongs at `offset`.
     fn place(&self, buffer: &mut [u8], offset: u64) {
         let mut at = offset;
         let mut rest = buffer;
@@ -150,7 +151,7 @@ impl Filler {
         }
     }
 
-    /// The part of a sector that begins at `at`.
+    /// Fills the part of a sector that begins at `at`.
     fn sector(&self, piece: &mut [u8], at: u64) {
         let number = at / SECTOR as u64;
         let key = mix(self.run ^ mix(number)).to_ne_bytes();
@@ -160,7 +161,7 @@ impl Filler {
         }
     }
 
-    /// Makes the content of a buffer new, for a write at `offset`.
+    /// Generates the content of a write at `offset`.
     #[inline]
     pub fn refresh(&mut self, buffer: &mut [u8], offset: u64) {
         match self.kind {
@@ -181,7 +182,7 @@ impl Filler {
         }
     }
 
-    /// Random bytes that were never there before.
+    /// Fills a buffer with new random bytes.
     #[inline(always)]
     fn randomise(&mut self, buffer: &mut [u8]) {
         for piece in buffer.chunks_mut(BASE_BYTES) {
@@ -190,7 +191,7 @@ impl Filler {
         }
     }
 
-    /// The same bytes in every buffer and every block.
+    /// Fills every block of every buffer with the same bytes.
     fn set(&self, buffer: &mut [u8], constant: Constant) {
         let Constant::Bytes { random_bytes } = constant else { return buffer.fill(0) };
         for block in buffer.chunks_mut(STAMP_EVERY) {
@@ -201,7 +202,7 @@ impl Filler {
         }
     }
 
-    /// New blocks and repeated ones, each with its zeros.
+    /// Fills a buffer with new and repeated blocks, each with its zeros.
     fn shape(&mut self, buffer: &mut [u8], offset: u64) {
         let Kind::Shaped(shape) = &mut self.kind else { return };
         let mut at = offset;
@@ -262,7 +263,7 @@ impl Repeated {
         Repeated::Set { seed: mix(seed ^ SET), blocks }
     }
 
-    /// One of them, if there is one.
+    /// Draws one of the blocks, if there is any.
     fn draw(&self, keys: &mut Chance) -> Option<Block> {
         match self {
             Repeated::Earlier(blocks) if blocks.is_empty() => None,
@@ -284,14 +285,14 @@ impl Repeated {
     }
 }
 
-/// A pattern again and again.
+/// Fills a buffer with a repeated pattern.
 fn repeat(buffer: &mut [u8], pattern: &[u8]) {
     for piece in buffer.chunks_mut(pattern.len()) {
         piece.copy_from_slice(&pattern[..piece.len()]);
     }
 }
 
-/// The parts of a write at an offset, each within one block of the target.
+/// The parts of a write at an offset, each within one 4 KiB block of the target.
 #[inline(always)]
 fn blocks_of(buffer: &mut [u8], offset: u64) -> impl Iterator<Item = &mut [u8]> {
     let to_boundary = (offset.wrapping_neg() % STAMP_EVERY as u64) as usize;
@@ -300,17 +301,17 @@ fn blocks_of(buffer: &mut [u8], offset: u64) -> impl Iterator<Item = &mut [u8]> 
     head.into_iter().chain(rest.chunks_mut(STAMP_EVERY))
 }
 
-/// How much of a block of this length is random, where `random_bytes` are of a whole one.
+/// Random bytes in a block of this length, if a whole block has `random_bytes`.
 fn share_of(length: usize, random_bytes: usize) -> usize {
     length * random_bytes / STAMP_EVERY
 }
 
-/// `base` with a key over every 8 bytes of it.
+/// Fills a piece with the base; every whole 8 bytes are XORed with the key.
 #[inline(always)]
 fn combine(piece: &mut [u8], base: &[u8], key: u64) {
     let (wide_base, base) = base[..piece.len()].as_chunks::<64>();
     let (wide_piece, piece) = piece.as_chunks_mut::<64>();
-    // Stated as vectors, so that small code is as fast: compilers make none for it by themselves.
+    // Explicit vectors: compilers do not vectorise this loop when they optimise for size.
     let keys = u64x8::splat(key);
     for (to, base) in wide_piece.iter_mut().zip(wide_base) {
         *to = bytemuck::cast(bytemuck::cast::<_, u64x8>(*base) ^ keys);
@@ -323,13 +324,13 @@ fn combine(piece: &mut [u8], base: &[u8], key: u64) {
     rest.copy_from_slice(base);
 }
 
-/// What the fields of a stamp are checked by.
+/// Check value of the fields of a stamp.
 #[inline]
 fn check_of(run: u64, offset: u64, sequence: u32) -> u32 {
     (mix(mix(run ^ offset.rotate_left(32)).wrapping_add(u64::from(sequence))) >> 32) as u32
 }
 
-/// Random bytes that are the same in every run, so that what was written is recognised later.
+/// Random bytes, the same in every run, so that written data can be recognised later.
 fn base() -> Vec<u8> {
     let mut chance = Chance::new(u64::from_le_bytes(MAGIC));
     (0..BASE_BYTES / 8).flat_map(|_| chance.bits().to_ne_bytes()).collect()
@@ -405,7 +406,7 @@ mod tests {
         let image = image(512, 4096, 1);
         let blocks: BTreeSet<&[u8]> = image.chunks(4096).collect();
         assert_eq!(blocks.len(), 512);
-        // No run of 16 bytes outside the stamps occurs twice: nothing for a matcher to find.
+        // No sequence of 16 bytes outside the stamps occurs twice, so a compressor finds no match.
         let runs: BTreeSet<&[u8]> =
             image.chunks(4096).flat_map(|block| block[STAMP_BYTES..].chunks_exact(16)).collect();
         assert_eq!(runs.len(), 512 * (4096 - STAMP_BYTES) / 16);
@@ -499,7 +500,7 @@ mod tests {
             let image = image_of(&job, 64, 65_536, 3);
             let requested = 1.0 - f64::from(compress_percent) / 100.0;
             let share = packed_share(&image);
-            // The stamp stays even where all else goes.
+            // The stamp is not compressible.
             assert!((share - requested).abs() < 0.012, "{compress_percent} %: packs to {share}");
             assert_eq!(repeated_share(&image), 0.0);
             assert!(image.chunks(4096).all(is_ours_or_zero));

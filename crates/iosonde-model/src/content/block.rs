@@ -1,17 +1,17 @@
-//! The block of the verifier: which run wrote it, where, for the how-manieth time, and when.
+//! The verifier's block. It states its run, offset, generation and time of writing.
 //!
 //! ```text
 //! every sector      magic 4 | crc32c 4
 //!                   version 1 | log2 sector 1 | log2 block 1 | zero 1 | index in the block 4
 //!                   offset of the block 8
 //!                   generation 4 | run, folded 4
-//! the first, too    run 16 | writer 2 | sequence 6 | time 8
+//! first sector also run 16 | writer 2 | sequence 6 | time 8
 //! ```
 //!
-//! All little-endian. The checksum of a sector covers all that follows it there: payload and place.
-//! So each sector stands for itself, and one that stands at another place is noticed, whether that
-//! is in the same block, in another one or in the region of another job. The rest is payload, and
-//! follows from run, offset and generation: it can be made again, and compared bit by bit.
+//! All numbers are little-endian. The checksum of a sector covers everything after it: stamp and
+//! payload. Each sector is checked on its own, so that a displaced sector is detected in its own
+//! block, in another one and in the region of another job. The payload follows from run, offset and
+//! generation: it can be generated again and compared bit by bit.
 //!
 //! CRC-32C detects accidents, not tampering.
 
@@ -30,39 +30,39 @@ use crate::plan::chance::{Chance, mix};
 pub const MAGIC: [u8; 4] = *b"IOsv";
 /// Version of the format.
 pub const VERSION: u8 = 2;
-/// Length of what the first sector of a block begins with, bytes.
+/// Length of the header of a block, in its first sector and with its stamp, bytes.
 pub const HEADER_BYTES: usize = 64;
-/// Length of what every sector begins with, bytes.
+/// Length of the stamp at the beginning of every sector, bytes.
 pub const STAMP_BYTES: usize = 32;
-/// Where what the checksum covers begins.
+/// First byte that the checksum covers.
 const COVERED: usize = 8;
 /// Sizes of a sector, bytes.
 pub const SECTOR_BYTES: [usize; 2] = [512, 4096];
-/// Highest generation: the bit above it is the ledger's.
+/// Highest generation; the ledger uses the bit above it.
 pub const MAX_GENERATION: u32 = (1 << 31) - 1;
 
-/// Length of the random bytes that payload is made from.
+/// Length of the random base of the payload, bytes.
 const BASE_BYTES: usize = 16 << 10;
-/// A block is filled and summed in pieces of this length, the largest sector: a checksum right
-/// behind the stores that it reads waits for each of them, which costs almost half of the speed.
+/// A block is filled and checksummed in pieces of this length, the largest sector. A checksum
+/// directly after the stores that it reads waits for each of them, at almost half of the speed.
 const PIECE_BYTES: usize = 4096;
 
-/// What a block says of itself.
+/// Label in the header of a block.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Label {
-    /// Where it belongs, bytes from the beginning of the target.
+    /// Where the block belongs, bytes from the beginning of the target.
     pub offset: u64,
-    /// The how-manieth change of this block in its run, from 1.
+    /// Number of this change of the block in its run, from 1.
     pub generation: u32,
     /// Number of the job that wrote it.
     pub writer: u16,
-    /// Number of the operation of that job, 48 bits.
+    /// Number of the operation within that job, 48 bits.
     pub sequence: u64,
     /// When it was written, ns since 1970.
     pub time_ns: u64,
 }
 
-/// How the blocks of one run are made and read.
+/// Encoder and decoder of one run's blocks.
 #[derive(Clone, Debug)]
 pub struct Format<C = All> {
     run: RunId,
@@ -72,7 +72,7 @@ pub struct Format<C = All> {
     comparisons: PhantomData<C>,
 }
 
-/// What one sector says of itself, its checksum being right.
+/// Stamp of a sector whose checksum is right.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Stamp {
     /// Number of the sector in its block, from 0.
@@ -86,14 +86,14 @@ pub struct Stamp {
 }
 
 impl Format {
-    /// The blocks of this run, of a power of two of bytes from one sector to 1 MiB.
+    /// The format of a run's blocks. Their size is a power of two from one sector to 1 MiB.
     pub fn new(run: RunId, block_bytes: u32, sector_bytes: u32) -> Format {
         Format::comparing(run, block_bytes, sector_bytes)
     }
 }
 
 impl<C: Comparisons> Format<C> {
-    /// The same, with which comparisons as the type says.
+    /// As [`Format::new`], with the comparisons of the type `C`.
     pub fn comparing(run: RunId, block_bytes: u32, sector_bytes: u32) -> Format<C> {
         let mut chance = Chance::new(run.0 as u64 ^ mix((run.0 >> 64) as u64));
         let mut base = vec![0; BASE_BYTES].into_boxed_slice();
@@ -118,7 +118,7 @@ impl<C: Comparisons> Format<C> {
         self.sector_bytes
     }
 
-    /// Fills a buffer of the length of a block with the block of this label.
+    /// Fills a buffer of one block with the block of this label.
     pub fn seal(&self, block: &mut [u8], label: &Label) {
         let seed = self.payload_seed(label.offset, label.generation);
         let stamp = self.words(label.offset, label.generation);
@@ -141,7 +141,7 @@ impl<C: Comparisons> Format<C> {
         }
     }
 
-    /// What the first sector has beyond its stamp.
+    /// Writes the fields that only the first sector has.
     fn write_header(&self, sector: &mut [u8], label: &Label) {
         sector[32..48].copy_from_slice(&self.run.0.to_le_bytes());
         sector[48..50].copy_from_slice(&label.writer.to_le_bytes());
@@ -169,13 +169,13 @@ impl<C: Comparisons> Format<C> {
         (whole && self.is_of_run(block)).then_some(generation)
     }
 
-    /// Whether the first sector names this very run, all of it.
+    /// Whether the first sector has the complete identity of this run.
     #[inline(always)]
     fn is_of_run(&self, first: &[u8]) -> bool {
         first[32..48] == self.run.0.to_le_bytes() || !C::are_made(Comparison::Run)
     }
 
-    /// What a block says of itself all of whose sectors belong together, in this order.
+    /// Label and run of a block whose sectors are undamaged, belong together and are in order.
     pub fn whole(&self, block: &[u8]) -> Option<(Label, RunId)> {
         let first = self.header(block)?;
         let stamp = Words::of(block).first_of_its_block();
@@ -186,13 +186,13 @@ impl<C: Comparisons> Format<C> {
         whole.then_some(first)
     }
 
-    /// What the header says, and of which run, if the first sector is undamaged and of this format.
+    /// Label and run in the header, if the first sector is undamaged and of this format.
     pub fn header(&self, block: &[u8]) -> Option<(Label, RunId)> {
         let sector = block.get(..self.sector_bytes)?;
         self.stamp(sector).map(|_| unchecked_header(sector))
     }
 
-    /// What a sector says of itself, if it is undamaged and of this format.
+    /// The stamp of a sector, if it is undamaged and of this format.
     pub fn stamp(&self, sector: &[u8]) -> Option<Stamp> {
         let words = Words::of(sector);
         let shape = words.0[0] as u32 == self.words(0, 0).0[0] as u32;
@@ -200,7 +200,7 @@ impl<C: Comparisons> Format<C> {
         (known && is_undamaged::<C>(sector)).then(|| words.stamp())
     }
 
-    /// Makes a buffer unlike any block, so that a read that moves nothing is seen.
+    /// Marks every sector of a buffer, so that a read that transfers nothing is detected.
     #[inline]
     pub fn poison(&self, buffer: &mut [u8]) {
         for sector in buffer.chunks_exact_mut(self.sector_bytes) {
@@ -213,7 +213,7 @@ impl<C: Comparisons> Format<C> {
         sector[..8] == POISON
     }
 
-    /// The run as the stamp of a sector has it.
+    /// The run, folded as in a stamp.
     pub fn folded_run(&self) -> u32 {
         folded(self.run)
     }
@@ -223,8 +223,8 @@ impl<C: Comparisons> Format<C> {
     }
 }
 
-/// A stamp as it lies in its sector, without magic and checksum: shape and index, offset,
-/// generation and run.
+/// A stamp as stored in its sector, without magic and checksum: shape and index, offset, generation
+/// and run.
 #[derive(Clone, Copy)]
 struct Words([u64; 3]);
 
@@ -234,20 +234,20 @@ impl Words {
         Words([le64(sector, 8), le64(sector, 16), le64(sector, 24)])
     }
 
-    /// The same for the first sector.
+    /// The stamp of the first sector of the same block.
     fn first_of_its_block(self) -> Words {
         let Words([place, offset, rest]) = self;
         Words([place & u64::from(u32::MAX), offset, rest])
     }
 
-    /// The same for another sector, this being that of the first one.
+    /// The stamp of another sector, derived from that of the first.
     #[inline(always)]
     fn of_sector(self, index: usize) -> Words {
         let Words([shape, offset, rest]) = self;
         Words([shape | (index as u64) << 32, offset, rest])
     }
 
-    /// Whether they agree in all that is compared.
+    /// Whether all compared bits agree.
     #[inline(always)]
     fn agree<C: Comparisons>(&self, other: &Words) -> bool {
         let differing = |at: usize| (self.0[at] ^ other.0[at]) & const { compared::<C>() }[at];
@@ -269,23 +269,23 @@ impl Words {
     }
 }
 
-/// Whether the sector is one of ours, and its checksum is right.
+/// Whether magic number and checksum of a sector are right.
 #[inline(always)]
 fn is_undamaged<C: Comparisons>(sector: &[u8]) -> bool {
     (sector[..4] == MAGIC || !C::are_made(Comparison::Magic))
         && (crc32c(&sector[COVERED..]) == le32(sector, 4) || !C::are_made(Comparison::Checksum))
 }
 
-/// The run in 32 bits, all of which count.
+/// The run, folded to 32 bits by XOR.
 fn folded(run: RunId) -> u32 {
     let half = run.0 as u64 ^ (run.0 >> 64) as u64;
     half as u32 ^ (half >> 32) as u32
 }
 
-/// In place of the checksum and what follows it.
+/// Replaces magic number and checksum of a sector.
 const POISON: [u8; 8] = *b"unread!\xee";
 
-/// What a header says, damaged or not.
+/// Label and run in a header, which may be damaged.
 pub(super) fn unchecked_header(sector: &[u8]) -> (Label, RunId) {
     let run = u128::from_le_bytes(sector[32..48].try_into().unwrap_or_default());
     let label = Label {
@@ -298,8 +298,8 @@ pub(super) fn unchecked_header(sector: &[u8]) -> (Label, RunId) {
     (label, RunId(run))
 }
 
-/// Makes of a block one that its run has not written yet: a later generation, and nothing else is
-/// wrong with it. What is no block stays as it is.
+/// Turns a block into one of a later generation, not written yet, and without any other fault.
+/// Leaves anything that is not a block unchanged.
 pub fn forge(block: &mut [u8]) {
     const AHEAD: u32 = 1_000_000;
     if block.len() < HEADER_BYTES || block[..4] != MAGIC || block[9] > 12 || block[10] > 20 {
@@ -313,7 +313,7 @@ pub fn forge(block: &mut [u8]) {
     }
 }
 
-/// CRC-32C (Castagnoli), by the processor's own instructions where it has them.
+/// CRC-32C (Castagnoli), by CPU instructions if available.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
@@ -328,14 +328,14 @@ pub(crate) fn le64(bytes: &[u8], at: usize) -> u64 {
     u64::from(le32(bytes, at)) | u64::from(le32(bytes, at + 4)) << 32
 }
 
-/// Whether this is a whole and undamaged sector of a block of the verifier, of any run and version.
+/// Whether this is an undamaged sector of a verifier's block, of any run and version.
 pub fn is_a_sector(sector: &[u8]) -> bool {
     SECTOR_BYTES.contains(&sector.len())
         && (sector[8] == VERSION && is_undamaged::<All>(sector) || is_of_version_1(sector))
 }
 
-/// Whether the first bytes that are not zero are a sector of a block of the verifier, of any run
-/// and version.
+/// Whether the first sector that is not all zeros belongs to a verifier's block, of any run and
+/// version.
 pub fn begins_a_block(bytes: &[u8]) -> bool {
     SECTOR_BYTES.iter().any(|size| {
         let first = bytes.chunks_exact(*size).find(|sector| sector.iter().any(|byte| *byte != 0));
@@ -343,8 +343,7 @@ pub fn begins_a_block(bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether this is a sector of a block as older programs wrote it: its stamp has no index, so that
-/// it says nothing about a place within its block.
+/// Whether this is a sector of a version 1 block, whose stamp has no index in the block.
 fn is_of_version_1(sector: &[u8]) -> bool {
     match sector[..4] == MAGIC {
         true => sector[8] == 1 && crc32c(&sector[8..]) == le32(sector, 4),

@@ -1,4 +1,4 @@
-//! What went wrong with a block? What was read back is held against what the ledger allows.
+//! Classifies wrong blocks: compares the data read back with what the ledger permits.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,56 +8,54 @@ use super::damage::{Damage, MAX_FLIPS, compare};
 use super::ledger::Allowed;
 
 words! {
-    /// What went wrong.
+    /// Kind of damage of a block.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Class {
-        /// An older generation of this run: a write that was acknowledged is not there.
+        /// An older generation of this run: an acknowledged write is missing.
         Stale => "stale",
-        /// Zeros, where something was written.
+        /// Zeros where data was written.
         Lost => "lost",
-        /// A block of an earlier run: what this run wrote is not there.
+        /// A block of an earlier run: the write of this run is missing.
         OldRun => "old-run",
         /// A block of this run that belongs elsewhere, or sectors of one.
         Misdirected => "misdirected",
-        /// A generation that was never written: the verifier or its ledger is wrong, or somebody
-        /// forges.
+        /// A generation that was never written: verifier or ledger is wrong, or the data was
+        /// forged.
         Phantom => "phantom",
-        /// Sectors of different writes side by side.
+        /// Sectors of different writes in one block.
         Torn => "torn",
-        /// Sectors of the block have exchanged their places.
+        /// Sectors of the block were exchanged.
         Swapped => "swapped",
-        /// Sectors of the block stand at the place of others, and at their own.
+        /// Sectors of the block are in the place of others, and also in their own.
         Duplicated => "duplicated",
-        /// Sectors of the block, or of a row of blocks, stand so many sectors too early or too
-        /// late.
+        /// Sectors of the block, or of a row of blocks, are displaced to lower or higher offsets.
         Shifted => "shifted",
         /// Up to eight bits differ.
         BitFlip => "bit-flip",
-        /// A part of it is not what was written.
+        /// Part of the block is not what was written.
         Corrupt => "corrupt",
-        /// Nothing of what was written can be recognised.
+        /// No written data is recognised.
         Garbage => "garbage",
-        /// The read was acknowledged and moved nothing into the buffer, or into a part of it.
+        /// The read was acknowledged but did not fill the buffer, or not all of it.
         Unread => "unread",
     }
 }
 
-/// What stands in a sector.
+/// Content of a sector.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sector {
-    /// A sector of this run, of this generation, at its place.
+    /// A sector of this run and this generation, in its place.
     Ours(u32),
-    /// A sector of this block that belongs so many sectors further on in it; negative: further
-    /// back.
+    /// A sector of this block that belongs this many sectors later; if negative, earlier.
     Moved(i32),
     /// A sector of this run that belongs to another block.
     Elsewhere,
-    /// A sector of another run, or of one that wrote blocks of another length or version.
+    /// A sector of another run, or of another block length or format version.
     OldRun,
     Zeros,
-    /// Nothing was read into it.
+    /// The read did not fill it.
     Unread,
     /// Its checksum is wrong.
     Damaged,
@@ -66,7 +64,7 @@ pub enum Sector {
 /// A sector that belongs to another block.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Stray {
-    /// Number of the sector in whose place it stands.
+    /// Number of the sector in whose place it was found.
     pub at: u32,
     /// Offset of the block to which it belongs, bytes.
     pub offset: u64,
@@ -74,25 +72,24 @@ pub struct Stray {
     pub index: u32,
 }
 
-/// A block that is not what it must be.
+/// A block with wrong content.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Misfit {
-    /// What went wrong.
     pub class: Class,
-    /// What the block says of itself; of a damaged header, what stands there.
+    /// Label of the block; if the header is damaged, as found there.
     pub label: Option<Label>,
-    /// Its run, where that is another one.
+    /// Run of the block, if it is another one.
     pub run: Option<RunId>,
-    /// Sectors in order, where they differ: first sector, number of them, what stands there.
+    /// Runs of equal sectors, where they differ: first sector, number of sectors, content.
     pub sectors: Vec<(u32, u32, Sector)>,
-    /// The first sector that belongs to another block, where only a part of the block does.
+    /// The first sector that belongs to another block, if only a part of the block does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stray: Option<Stray>,
-    /// The difference from what should be there, where bits differ.
+    /// The difference from the expected block, where bits differ.
     pub damage: Option<Damage>,
 }
 
-/// Examines a block that was read at an offset. `None` if it may be as it is.
+/// Examines a block that was read at an offset. Returns `None` if its content is permitted.
 pub fn classify<C: Comparisons>(
     format: &Format<C>,
     block: &[u8],
@@ -112,7 +109,7 @@ pub fn classify<C: Comparisons>(
         let other = (run != format.run()).then_some(run);
         return Some(Misfit { label: Some(label), run: other, ..misfit(class) });
     }
-    // Blocks of which nothing is required come here in the loop of a job: without a list of them.
+    // Blocks without a requirement come here in the loop of a job, so nothing is allocated before.
     if sectors(format, block, offset).all(|seen| may_stand::<C>(seen.sector, allowed)) {
         return None;
     }
@@ -139,7 +136,7 @@ pub fn classify<C: Comparisons>(
     if every(Sector::Zeros) {
         return Some(misfit(Class::Lost));
     }
-    // In longer sectors than ours, a part of one is damaged by itself.
+    // If the earlier run had longer sectors, each part of them looks damaged.
     if every(Sector::OldRun) || every(Sector::Damaged) && begins_a_block(block) {
         return Some(Misfit { class: Class::OldRun, ..found });
     }
@@ -151,7 +148,7 @@ pub fn classify<C: Comparisons>(
     let none_is_ours = !seen.iter().any(|seen| matches!(seen.sector, Sector::Ours(_)));
     let class = match &damage {
         Some(damage) if damage.bits <= MAX_FLIPS as u64 => Class::BitFlip,
-        // Of random bytes half the bits differ, of what is alike fewer.
+        // In random bytes half of the bits differ, in similar data fewer.
         Some(damage) if none_is_ours && damage.bits > whole_bytes * 8 * 2 / 5 => Class::Garbage,
         Some(_) => Class::Corrupt,
         None => Class::Garbage,
@@ -180,7 +177,6 @@ fn class_of_whole<C: Comparisons>(
     Some(if label.generation > allowed.high { Class::Phantom } else { Class::Stale })
 }
 
-/// A sector, with what it says of itself.
 #[derive(Clone, Copy)]
 struct Seen {
     sector: Sector,
@@ -214,7 +210,7 @@ fn sectors<'a, C: Comparisons>(
     })
 }
 
-/// What an undamaged sector is at this place.
+/// Classifies an undamaged sector at this place.
 fn place_of<C: Comparisons>(format: &Format<C>, stamp: Stamp, index: u32, offset: u64) -> Sector {
     if stamp.run != format.folded_run() && C::are_made(Comparison::Run) {
         Sector::OldRun
@@ -227,9 +223,10 @@ fn place_of<C: Comparisons>(format: &Format<C>, stamp: Stamp, index: u32, offset
     }
 }
 
-/// Whether a sector may stand there beside others. Only where a change is pending may they differ.
+/// Whether a sector is permitted in a block that is not whole. Sectors of this run are permitted
+/// only while a change is pending.
 fn may_stand<C: Comparisons>(sector: Sector, allowed: Allowed<'_>) -> bool {
-    // Before the first change anything may have been there.
+    // Before the first required change, any content is right.
     let from_before = !allowed.requires();
     match sector {
         Sector::Ours(generation) => {
@@ -242,7 +239,7 @@ fn may_stand<C: Comparisons>(sector: Sector, allowed: Allowed<'_>) -> bool {
     }
 }
 
-/// What it is called that undamaged sectors of this run do not stand where they belong.
+/// Class of a block in which undamaged sectors of this run are displaced.
 fn class_of_displaced(seen: &[Seen], offset: u64, sector_bytes: usize) -> Option<Class> {
     let displaced: Vec<(usize, Stamp)> = (0..)
         .zip(seen)
@@ -251,7 +248,7 @@ fn class_of_displaced(seen: &[Seen], offset: u64, sector_bytes: usize) -> Option
         .collect();
     let (first_at, first) = *displaced.first()?;
     let is_within = displaced.iter().all(|(_, stamp)| stamp.offset == offset);
-    // By how much a sector stands too late, bytes.
+    // Displacement of a sector to higher offsets, bytes.
     let late = |at: usize, stamp: Stamp| {
         let (here, home) = (at * sector_bytes, stamp.index as usize * sector_bytes);
         offset.wrapping_add(here as u64).wrapping_sub(stamp.offset.wrapping_add(home as u64))
@@ -266,7 +263,7 @@ fn class_of_displaced(seen: &[Seen], offset: u64, sector_bytes: usize) -> Option
     let is_swapped = displaced
         .iter()
         .all(|(at, stamp)| stands(stamp.index).is_some_and(|other| other.index as usize == *at));
-    // Where each comes from, it stands too.
+    // Each displaced sector is also found in its own place.
     let is_copy = displaced.iter().all(|(_, stamp)| stands(stamp.index) == Some(*stamp));
     Some(match (is_swapped, is_copy) {
         (true, _) => Class::Swapped,
@@ -275,7 +272,7 @@ fn class_of_displaced(seen: &[Seen], offset: u64, sector_bytes: usize) -> Option
     })
 }
 
-/// Equal neighbours put together.
+/// Merges equal neighbours.
 fn runs(sectors: &[Seen]) -> Vec<(u32, u32, Sector)> {
     let mut runs: Vec<(u32, u32, Sector)> = Vec::new();
     for (index, seen) in (0..).zip(sectors) {
@@ -287,13 +284,13 @@ fn runs(sectors: &[Seen]) -> Vec<(u32, u32, Sector)> {
     runs
 }
 
-/// Generations that are compared with, at most, beside those that the sectors name.
+/// Most recent generations to compare with, besides those that the sectors state.
 const CANDIDATES: u32 = 4;
 
-/// Ratio of bits from which on a generation that should not be there is clearly nearer.
+/// Ratio of differing bits from which a generation that is not permitted is clearly nearer.
 const CLEARLY: u64 = 4;
 
-/// The difference from the generation that is nearest, among those that may be meant.
+/// The difference from the nearest generation of those that are plausible.
 fn nearest<C: Comparisons>(
     format: &Format<C>,
     block: &[u8],
@@ -320,8 +317,8 @@ fn nearest<C: Comparisons>(
         _ => false,
     };
     let compared = generations.into_iter().map(|one| compare(format, block, offset, one, is_right));
-    // Random bytes differ from all of them by half the bits: chance must not choose one that the
-    // ledger does not permit and no sector names.
+    // Random bytes differ from each of them in half the bits: chance must not choose one that the
+    // ledger does not permit and no sector states.
     let (likely, others): (Vec<Damage>, Vec<Damage>) =
         compared.partition(|damage| is_likely(damage.generation));
     let least = |all: Vec<Damage>| all.into_iter().min_by_key(|damage| damage.bits);

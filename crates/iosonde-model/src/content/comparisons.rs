@@ -1,40 +1,40 @@
-//! Which parts of a block are compared? All of them: and a proof that each comparison is needed is
-//! that without it the self-test fails.
+//! Comparisons of a block. All of them are made. Each is proved to be needed: the self-test fails
+//! without it.
 //!
-//! What is compared is a type, so that a comparison that is always made costs no question whether
-//! it is. [`Without`] is for that proof alone: no option leads to it.
+//! The set of comparisons is a type, so that no comparison costs a test of whether to make it.
+//! [`Without`] serves that proof alone: no option selects it.
 
 words! {
-    /// A comparison between what was read and what must be there.
+    /// A comparison of the data read with the required data.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     pub enum Comparison {
         /// The first bytes of each sector.
         Magic,
-        /// The checksum of each sector, which covers payload and place.
+        /// The checksum of each sector, which covers stamp and payload.
         Checksum,
         /// Version of the format, length of sector and block.
         Shape,
         /// Number of each sector within its block.
         Index,
-        /// Where the block of each sector belongs.
+        /// Offset of the block of each sector.
         Offset,
-        /// That all sectors are of one generation.
+        /// All sectors have the same generation.
         Generation,
         /// The run of each sector.
         Run,
-        /// That the generation is not lower than the last one that was acknowledged.
+        /// The generation is not below the last acknowledged one.
         Oldest,
-        /// That the generation is not higher than the last one that was submitted.
+        /// The generation is not above the last submitted one.
         Newest,
-        /// That nothing is there that was trimmed.
+        /// Trimmed data is gone.
         Trimmed,
-        /// That what writers of one region did at once is what one of them wrote.
+        /// Concurrent writers of a region left the data of one of them.
         Outcomes,
     }
 }
 
 impl Comparison {
-    /// The bits of a stamp that it is about: shape and index, offset, generation and run.
+    /// The bits of a stamp that are compared: shape and index, offset, generation and run.
     const fn bits(self) -> [u64; 3] {
         const LOW: u64 = u32::MAX as u64;
         match self {
@@ -48,12 +48,12 @@ impl Comparison {
     }
 }
 
-/// Which comparisons a verifier makes.
+/// The comparisons that a verifier makes.
 pub trait Comparisons: Clone + std::fmt::Debug + Send + 'static {
-    /// The one that it does not make.
+    /// The only comparison that is not made.
     const SKIPPED: Option<Comparison>;
 
-    /// Whether it makes this one.
+    /// Whether this comparison is made.
     #[inline(always)]
     fn are_made(comparison: Comparison) -> bool {
         match Self::SKIPPED {

@@ -1,47 +1,47 @@
-//! How does a damaged block differ from what should be there? Bit by bit, as far as that can be
-//! known: a checker knows place and generation, and payload follows from them, but it does not know
-//! when a block was written and by which operation.
+//! Bitwise difference of a damaged block from the expected one. A checker knows offset and
+//! generation, from which the payload follows. It does not know the time of the write and its
+//! operation.
 
 use serde::{Deserialize, Serialize};
 
 use super::block::{Comparisons, Format, Label, crc32c, le32, unchecked_header};
 
-/// Differing bits of a block that are still called bit flips.
+/// Most differing bits of a block that count as bit flips.
 pub const MAX_FLIPS: usize = 8;
 /// Bytes of the header that a checker cannot know: writer and sequence, time.
 const UNKNOWN: std::ops::Range<usize> = 48..64;
-/// For one to four flipped bits in those: the bits by which the checksum may be wrong too, so that
-/// by chance a wrong candidate fits in about one case of a hundred.
+/// For one to four flipped bits in those bytes: wrong bits of the checksum that are accepted too. A
+/// wrong candidate then fits by chance in about one case of a hundred.
 const NEARER: [u32; 4] = [5, 3, 1, 0];
-/// The same for a byte of those that is another one.
+/// The same limit if one of those bytes is replaced.
 const NEARER_BYTE: u32 = 3;
 
-/// The difference between a block as found and as it should be.
+/// The difference between a block as found and as expected.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Damage {
     /// Generation of the block that it was compared with.
     pub generation: u32,
     /// Bits that differ.
     pub bits: u64,
-    /// Where they are, counted from the block's first bit (bit 0 of byte 0); at most the first 64.
+    /// Their positions from the block's first bit (bit 0 of byte 0); at most the first 64.
     pub positions: Vec<u32>,
     /// First byte that differs.
     pub first_byte: u32,
     /// Bytes from the first that differs to the last.
     pub span_bytes: u32,
-    /// 32 bytes around the first difference, as they should be.
+    /// 32 bytes around the first difference, as expected.
     pub expected: Vec<u8>,
     /// The same bytes as found.
     pub found: Vec<u8>,
-    /// Where those bytes begin, within the block.
+    /// Offset of those bytes within the block.
     pub shown_at: u32,
 }
 
-/// Length of the bytes that are shown.
+/// Length of `expected` and `found`.
 const SHOWN_BYTES: usize = 32;
 
-/// Compares a block with the one that has this generation here, but for those of its sectors that
-/// are right as they are.
+/// Compares a block with the expected one of this generation at this offset. Sectors for which
+/// `is_right` returns true are not compared.
 pub fn compare<C: Comparisons>(
     format: &Format<C>,
     found: &[u8],
@@ -63,18 +63,18 @@ pub fn compare<C: Comparisons>(
     difference(&expected, found, generation)
 }
 
-/// Looks for the few flipped bits in what cannot be known, or the one wrong byte, that explain the
+/// Finds the few flipped bits, or the one wrong byte, in the unknown bytes that explain the
 /// checksum.
 fn fill_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
     let sector = &mut expected[..sector_bytes];
     let crc = crc32c(&sector[8..]);
     let gap = crc ^ le32(found, 4);
-    // Where much else differs, no few flips explain it.
+    // If much else differs, a few flips do not explain it.
     let differing = expected.iter().zip(found).map(|(right, wrong)| (right ^ wrong).count_ones());
     if differing.sum::<u32>() as usize > 32 + MAX_FLIPS {
         return;
     }
-    // The checksum is linear: a flipped bit changes it in the same way whatever else there is.
+    // The checksum is linear: the effect of a flipped bit is independent of all other bits.
     let sector = &mut expected[..sector_bytes];
     let effects = UNKNOWN.flat_map(|byte| byte * 8..byte * 8 + 8);
     let effects: Vec<Effect> = effects
@@ -95,7 +95,7 @@ fn fill_unknown(expected: &mut [u8], found: &[u8], sector_bytes: usize) {
     sector[4..8].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// What a flipped bit does to the checksum.
+/// Effect of a flipped bit on the checksum.
 #[derive(Clone, Copy)]
 struct Effect {
     bit: usize,
@@ -106,11 +106,10 @@ fn flip(bytes: &mut [u8], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// The fewest flipped bits, of the unknown bytes and of the checksum together, that explain a
-/// checksum that is wrong by `gap`: those of the unknown bytes.
+/// The flipped bits of the unknown bytes in the explanation of a checksum that is wrong by `gap`:
+/// the one with the fewest flips in unknown bytes and checksum together.
 ///
-/// The fewest and not the first: a checksum is near a wrong one by chance, and the more candidates
-/// there are, the more often.
+/// The fewest and not the first: the more candidates there are, the more often one fits by chance.
 fn fewest_flips(gap: u32, effects: &[Effect]) -> Option<Vec<usize>> {
     let mut fewest = explain(gap, effects, 0, MAX_FLIPS as u32);
     for (flips, nearer) in (1..).zip(NEARER) {
@@ -127,7 +126,7 @@ fn fewest_flips(gap: u32, effects: &[Effect]) -> Option<Vec<usize>> {
 struct Explanation {
     /// Those of the unknown bytes.
     bits: Vec<usize>,
-    /// How many of the checksum itself must have flipped besides.
+    /// Flipped bits of the checksum itself.
     of_checksum: u32,
 }
 
@@ -137,7 +136,8 @@ impl Explanation {
     }
 }
 
-/// So many flipped bits that bring a checksum nearest, if they bring it as near as this.
+/// The `flips` flipped bits that bring a checksum nearest, if it is then wrong by at most `nearer`
+/// bits.
 fn explain(gap: u32, effects: &[Effect], flips: usize, nearer: u32) -> Option<Explanation> {
     if flips == 0 {
         let of_checksum = gap.count_ones();
@@ -151,7 +151,7 @@ fn explain(gap: u32, effects: &[Effect], flips: usize, nearer: u32) -> Option<Ex
     candidates.min_by_key(|found| found.of_checksum)
 }
 
-/// Flipped bits of one byte that do.
+/// Flipped bits of one byte that explain the checksum.
 fn explain_by_byte(gap: u32, byte: &[Effect]) -> Option<Vec<usize>> {
     (1u32..256).find_map(|change| {
         let flipped = || byte.iter().enumerate().filter(move |(index, _)| change >> index & 1 == 1);
@@ -255,7 +255,7 @@ mod tests {
         let block = sealed(&format);
         let mut chance = Chance::new(2);
         for _ in 0..20_000 {
-            // One in what the checker knows, the others where it knows nothing.
+            // One flip in the bytes that the checker knows, the others in the unknown bytes.
             let known = chance.below(48 * 8 - 64) as u32 + 64;
             let unknown = (0..1 + chance.below(2)).map(|_| 48 * 8 + chance.below(16 * 8) as u32);
             let positions: Vec<u32> = std::iter::once(known).chain(unknown).collect();

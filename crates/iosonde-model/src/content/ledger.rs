@@ -1,70 +1,70 @@
-//! What the target must hold: per block, the generations that were acknowledged, submitted and made
-//! durable. It knows nothing of the device, so that it can be held against it.
+//! Required content of the target: per block, the acknowledged, submitted and durable generations.
+//! The ledger never reads the device, so that it is an independent reference.
 //!
-//! 12 bytes per block, and one bit: 1 TiB of 4 KiB blocks takes 3.03 GiB. A job has a ledger for
-//! its own part of the target, and nobody else writes there: so there is one writer per block at a
-//! time by construction, and nothing to lock.
+//! A block takes 12 bytes and one bit: 3.03 GiB for 1 TiB of 4 KiB blocks. Each job has a ledger of
+//! its part of the target, where nobody else writes. A block therefore has one writer at a time,
+//! and no lock is needed.
 
 use super::comparisons::{Comparison, Comparisons};
 
-/// Set in a generation: the change was a trim.
+/// Flag in a generation: the change was a trim.
 const TRIM: u32 = 1 << 31;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    /// The last change that was acknowledged.
+    /// The last acknowledged change.
     acked: u32,
-    /// The last change that was submitted; may be ahead after errors too.
+    /// The last submitted change; after an error, ahead of `acked` too.
     submitted: u32,
-    /// The last change that a flush made durable.
+    /// The last change made durable by a flush.
     durable: u32,
 }
 
-/// The blocks of one job.
+/// The ledger of one job's blocks.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     entries: Vec<Entry>,
-    /// A bit per block with an operation in flight.
+    /// One bit per block: whether an operation is in flight.
     busy: Vec<u64>,
     /// Changes since the last flush: block and generation.
     unflushed: Vec<(u32, u32)>,
     unflushed_limit: usize,
-    /// Changes that stood in `unflushed` before the first that still does.
+    /// Number of changes removed from the front of `unflushed`.
     flushed: u64,
     /// Whether any change was, or may have been, a trim.
     trims: bool,
 }
 
-/// What may be found in a block.
+/// Permitted content of a block.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Allowed<'a> {
-    /// Lowest generation; 0 if anything from before the run may still be there.
+    /// Lowest generation; 0 if content from before the run is permitted.
     pub low: u32,
-    /// Highest generation. Above `low`, sectors of either may stand side by side.
+    /// Highest generation. If above `low`, sectors of several generations may be mixed.
     pub high: u32,
-    /// Whether zeros may be there: it was, or may have been, trimmed.
+    /// Whether zeros are permitted: the block was, or may have been, trimmed.
     pub zeros: bool,
-    /// Whether no block may be there at all: it was trimmed, and that was acknowledged.
+    /// Whether no generation is permitted: the last change is an acknowledged trim.
     pub gone: bool,
-    /// Where jobs share a region: the generations that may be there. Empty elsewhere, where all
-    /// from the lowest to the highest may.
+    /// The permitted generations where jobs share a region. Empty elsewhere: all from `low` to
+    /// `high` are permitted.
     pub outcomes: &'a [u32],
 }
 
 impl Allowed<'_> {
-    /// Whether anything is required, so that what was there before the run is wrong.
+    /// Whether content from before the run is wrong.
     #[inline]
     pub fn requires(&self) -> bool {
         self.low > 0 || self.gone
     }
 
-    /// Whether more than one content is right, so that sectors of each may stand side by side.
+    /// Whether several contents are right, so that sectors of each may be mixed.
     #[inline]
     pub fn is_pending(&self) -> bool {
         self.low < self.high
     }
 
-    /// Whether a whole block of this generation may be there.
+    /// Whether a whole block of this generation is permitted.
     #[inline]
     pub fn permits<C: Comparisons>(&self, generation: u32) -> bool {
         (generation >= self.low || !C::are_made(Comparison::Oldest))
@@ -76,21 +76,21 @@ impl Allowed<'_> {
     }
 }
 
-/// Which changes must be found.
+/// Changes that must be found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Survival {
-    /// Those that were acknowledged: nothing was cut off.
+    /// Acknowledged changes: power was not lost.
     Acknowledged,
-    /// Those that a flush made durable: power was lost.
+    /// Changes made durable by a flush: power was lost.
     Durable,
 }
 
-/// Changes remembered until a flush, at most.
+/// Most changes remembered until a flush.
 const MAX_UNFLUSHED: usize = 1 << 20;
 
 impl Ledger {
-    /// A ledger of blocks that were never changed. What is not flushed is remembered up to a limit
-    /// of 2^20 changes: see [`Ledger::needs_flush`].
+    /// A ledger of blocks that were never changed. It remembers at most 2^20 changes until a flush:
+    /// see [`Ledger::needs_flush`].
     pub fn new(blocks: u64) -> Ledger {
         let limit = MAX_UNFLUSHED.min(4 * blocks as usize + 64);
         Ledger {
@@ -114,7 +114,7 @@ impl Ledger {
         (first..first + u64::from(count)).any(|block| self.busy[word(block)] & bit(block) != 0)
     }
 
-    /// An operation on these blocks is in flight.
+    /// Marks these blocks as busy with an operation in flight.
     #[inline]
     pub fn begin(&mut self, first: u64, count: u32) {
         for block in first..first + u64::from(count) {
@@ -122,7 +122,7 @@ impl Ledger {
         }
     }
 
-    /// It is no more.
+    /// Marks these blocks as idle.
     #[inline]
     pub fn end(&mut self, first: u64, count: u32) {
         for block in first..first + u64::from(count) {
@@ -130,7 +130,7 @@ impl Ledger {
         }
     }
 
-    /// A write of this block is submitted; gives its generation.
+    /// Notes the submission of a write to this block; returns its generation.
     #[inline]
     pub fn submit_write(&mut self, block: u64) -> u32 {
         let entry = &mut self.entries[block as usize];
@@ -138,7 +138,7 @@ impl Ledger {
         entry.submitted
     }
 
-    /// A trim of this block is submitted; gives its generation.
+    /// Notes the submission of a trim of this block; returns its generation.
     #[inline]
     pub fn submit_trim(&mut self, block: u64) -> u32 {
         let entry = &mut self.entries[block as usize];
@@ -147,7 +147,7 @@ impl Ledger {
         generation(entry.submitted)
     }
 
-    /// The last submitted change of this block is acknowledged.
+    /// Notes the acknowledgement of the last submitted change of this block.
     #[inline]
     pub fn acknowledge(&mut self, block: u64) {
         let entry = &mut self.entries[block as usize];
@@ -157,20 +157,20 @@ impl Ledger {
         }
     }
 
-    /// Whether so many changes wait for a flush that further ones would not be remembered. Without
-    /// a flush nothing false is concluded, but less is known to be durable.
+    /// Whether further changes are not remembered until a flush. Without a flush no conclusion is
+    /// wrong, but fewer changes are known to be durable.
     #[inline]
     pub fn needs_flush(&self) -> bool {
         self.unflushed_limit > 0 && self.unflushed.len() >= self.unflushed_limit
     }
 
-    /// A flush is submitted: it makes durable what is acknowledged by now. Gives what
-    /// [`Ledger::flushed`] wants.
+    /// Mark of a flush that is submitted now, for [`Ledger::flushed`]. The flush makes all changes
+    /// durable that are acknowledged so far.
     pub fn flush(&self) -> u64 {
         self.flushed + self.unflushed.len() as u64
     }
 
-    /// That flush is acknowledged. Several may be in flight, and come back in any order.
+    /// Notes the acknowledgement of a flush. Flushes may be acknowledged in any order.
     pub fn flushed(&mut self, mark: u64) {
         let count = mark.saturating_sub(self.flushed);
         for (block, change) in self.unflushed.drain(..count as usize) {
@@ -179,7 +179,7 @@ impl Ledger {
         self.flushed += count;
     }
 
-    /// All that is acknowledged is durable.
+    /// Makes all acknowledged changes durable.
     pub fn settle(&mut self) {
         self.flushed = self.flush();
         self.unflushed.clear();
@@ -188,14 +188,14 @@ impl Ledger {
         }
     }
 
-    /// Nothing waits for a flush any more, nor will: this ledger is only asked.
+    /// Frees the list of unflushed changes; this ledger is only read from now on.
     pub fn forget_unflushed(&mut self) {
         self.unflushed = Vec::new();
         self.unflushed_limit = 0;
     }
 
-    /// Any number of changes may have been submitted, trims among them or not: nobody knows how
-    /// many.
+    /// Permits any number of submitted changes, since their number is unknown; `trims` if they may
+    /// include trims.
     pub fn submitted_without_limit(&mut self, trims: bool) {
         self.trims |= trims;
         for entry in &mut self.entries {
@@ -209,13 +209,13 @@ impl Ledger {
         (generation(acked), generation(submitted), generation(durable))
     }
 
-    /// Whether the block was changed at all.
+    /// Whether a change of the block was submitted.
     pub fn was_changed(&self, block: u64) -> bool {
         self.entries[block as usize].submitted != 0
     }
 
-    /// What may be found in a block. A trim that was acknowledged leaves zeros where the target
-    /// promises them, and else zeros or anything older.
+    /// The permitted content of a block. An acknowledged trim leaves zeros where the target
+    /// guarantees them, otherwise zeros or any older content.
     #[inline]
     pub fn allowed(
         &self,
@@ -230,12 +230,12 @@ impl Ledger {
         };
         let (low, high) = (generation(required), generation(entry.submitted));
         let is_trimmed = required & TRIM != 0;
-        // Between the required change and the last one, any may have been a trim; only the last is
-        // known to have been one or not.
+        // Any change between the required one and the last may have been a trim; only for the last
+        // one it is known.
         let may_be_trimmed =
             self.trims && low < high && (entry.submitted & TRIM != 0 || high - low > 1);
         match is_trimmed {
-            // What is trimmed without leaving zeros may show anything older again.
+            // A trim that does not guarantee zeros may expose any older content.
             false if may_be_trimmed && !trims_make_zeros => {
                 Allowed { low: 0, high, zeros: true, gone: false, outcomes: &[] }
             }

@@ -1,13 +1,13 @@
-//! Is every byte of this zero or written by this program?
+//! Recognises data in which every byte is zero or was written by this program.
 //!
-//! A stamp says who wrote the first bytes of a block, and nothing of the others. What a job writes
-//! is therefore recognised word by word: it is a base that is the same in every run, combined with
-//! a key ([`super::Filler`]). Two neighbouring words give the place in the base, since the key
-//! cancels out of their combination; the place gives the key; and both give every word that
-//! follows. What the verifier writes has a checksum over each sector.
+//! A stamp identifies the writer of the first bytes of a block only. Data of a job is therefore
+//! recognised word by word: it is a base, the same in every run, XORed with a key
+//! ([`super::Filler`]). The XOR of two neighbouring words cancels the key and shows their place in
+//! the base; the place shows the key; and both predict every following word. Data of the verifier
+//! has a checksum over each sector.
 //!
-//! Each sector of 512 bytes is judged alone, so that small writes and later ones over earlier ones
-//! are recognised too. Pieces of no whole number of 8-byte words are not: they count as somebody's.
+//! Each sector of 512 bytes is judged alone, so that small writes and overwrites are recognised
+//! too. Pieces that are not whole 8-byte words are not recognised: they count as foreign.
 
 use std::sync::OnceLock;
 
@@ -21,8 +21,8 @@ const LARGE_SECTOR_BYTES: usize = 4096;
 /// Length of a word, bytes.
 const WORD: usize = 8;
 
-/// Whether these bytes are what this program may overwrite without consent: each is zero, or was
-/// written by it. They begin at a multiple of 4096 of the target.
+/// Whether this program may overwrite these bytes without consent: each is zero or was written by
+/// it. They begin at a multiple of 4096 of the target.
 pub fn is_ours_or_zero(block: &[u8]) -> bool {
     block.chunks(LARGE_SECTOR_BYTES).all(|large| {
         is_zero(large)
@@ -62,7 +62,7 @@ fn is_filler(sector: &[u8]) -> bool {
     true
 }
 
-/// Whether the fields of a stamp are those that its check was made from.
+/// Whether the check value of a stamp matches its fields.
 fn has_whole_stamp(bytes: &[u8]) -> bool {
     let field = |at: usize| bytes.get(at..at + WORD).and_then(|field| field.try_into().ok());
     let [Some(run), Some(offset), Some(last)] = [field(8), field(16), field(24)] else {
@@ -72,8 +72,8 @@ fn has_whole_stamp(bytes: &[u8]) -> bool {
     check_of(run, offset, last as u32) == (last >> 32) as u32
 }
 
-/// How many of the first bytes are words of the base under one key, bytes; 0 if it is none. Data
-/// that compresses may end within a word, with zeros behind it.
+/// Length of the leading words of the base under one key, bytes; 0 if there are none. Compressible
+/// data may end within a word, followed by zeros.
 fn payload_length(bytes: &[u8]) -> usize {
     let words = bytes.as_chunks::<WORD>().0;
     let [first, second, ..] = words else { return 0 };
@@ -86,13 +86,13 @@ fn payload_length(bytes: &[u8]) -> usize {
     let same = same.count();
     let whole = same * WORD;
     let Some(cut) = words.get(same) else { return whole };
-    // The last bytes of a random part that is no whole number of words have no key.
+    // A random part that is not a whole number of words ends with bytes without a key.
     let unkeyed = pattern.words[(at + same) % pattern.words.len()].to_ne_bytes();
     let is_cut = |length: &usize| cut[..*length] == unkeyed[..*length] && is_zero(&cut[*length..]);
     if (1..WORD).any(|length| is_cut(&length)) { whole + WORD } else { whole }
 }
 
-/// The base as words, and where each combination of two neighbours is.
+/// The base as words, and the place of each XOR of two neighbours.
 struct Pattern {
     words: Vec<u64>,
     places: Vec<(u64, u16)>,
@@ -105,8 +105,9 @@ impl Pattern {
             let base = base();
             let words: Vec<u64> =
                 base.as_chunks::<WORD>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-            // A write longer than the base goes on with its beginning and a new key, so that the
-            // last word has no neighbour; but a repetition of the base keeps its key.
+            // A write longer than the base restarts it with a new key, so that the last word has no
+            // neighbour. Where the base repeats under the same key, its neighbour is the first
+            // word.
             let after = |at: usize| words[(at + 1) % words.len()];
             let mut places: Vec<(u64, u16)> =
                 (0u16..).zip(&words).map(|(at, word)| (word ^ after(at.into()), at)).collect();

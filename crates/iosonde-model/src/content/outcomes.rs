@@ -1,13 +1,13 @@
-//! What a region may hold that several jobs write at once: per block, the changes of which one must
-//! be there.
+//! Ledger of a region that several jobs write concurrently: for each block, the set of writes of
+//! which one must be found.
 //!
-//! Two writes that are under way together may take place in either order, and in sectors of both.
-//! Which of them were under way together would depend on time, and then nothing could be worked out
-//! again. So the jobs meet at barriers: the operations between two of them are an epoch, and an
-//! epoch begins when all of the one before is acknowledged. Of the last epoch in which a block was
-//! written, the last write of each job is an outcome, and nothing else.
+//! Two writes in flight together may take effect in either order, or each in some sectors. Which
+//! writes overlap must not depend on time, or the outcomes could not be recomputed. The jobs
+//! therefore meet at barriers. The operations between two barriers are an epoch, which begins when
+//! all operations of the previous one are acknowledged. The outcomes of a block are the last writes
+//! of each job in the last epoch that wrote it.
 //!
-//! The generation of a block is that of its operation and its job: it names both.
+//! The generation of a block encodes operation and job.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use super::replay::Known;
 use crate::content::block::MAX_GENERATION;
 use crate::plan::{IoKind, VerifyOp, VerifyPlan, VerifyStream};
 
-/// What became of an operation.
+/// State of an operation at the end of its epoch.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Became {
-    /// It took place.
+    /// It was carried out.
     Certain,
-    /// It may have taken place, in part too.
+    /// It may have been carried out, completely or in part.
     Possible,
-    /// It was not begun.
+    /// It was not submitted.
     Nothing,
 }
 
@@ -37,12 +37,12 @@ pub struct Outcomes {
     certain: Vec<u32>,
     /// Per block: writes that may have taken place, or are under way.
     possible: BTreeMap<u64, Vec<u32>>,
-    /// Nobody knows how many operations were submitted.
+    /// Whether the number of submitted operations is unknown.
     unlimited: bool,
 }
 
 impl Outcomes {
-    /// Nothing has been written. The plan is one with barriers.
+    /// An empty ledger for a plan with barriers.
     pub fn new(plan: &VerifyPlan) -> Outcomes {
         let jobs = plan.plan.jobs.len();
         Outcomes {
@@ -55,8 +55,8 @@ impl Outcomes {
         }
     }
 
-    /// What must stand on a target after a run whose jobs came so far; `None` for a job of which it
-    /// is not known how much it had submitted.
+    /// The ledger of a run whose jobs have this progress. The flag of a job is false if its number
+    /// of submitted operations is unknown.
     pub fn replay(plan: &VerifyPlan, known: &[(Known, bool)], survival: Survival) -> Outcomes {
         let mut outcomes = Outcomes::new(plan);
         outcomes.unlimited = known.iter().any(|(_, is_limited)| !is_limited);
@@ -80,7 +80,7 @@ impl Outcomes {
         outcomes
     }
 
-    /// An epoch begins: what its operations write is possible from now on.
+    /// Begins an epoch: its writes are possible from now on.
     pub fn begin(&mut self, epoch: u64) {
         let end = (epoch + 1).saturating_mul(self.epoch_ops);
         for (job, stream) in self.streams.iter_mut().enumerate() {
@@ -96,7 +96,7 @@ impl Outcomes {
         }
     }
 
-    /// The epoch ends; of each operation that is not certain yet, by job and number, this became.
+    /// Ends the epoch. `became` gives the state of an operation by job and number.
     pub fn end(&mut self, became: impl Fn(usize, u64) -> Became) {
         let jobs = self.jobs;
         let certain = &mut self.certain;
@@ -119,7 +119,7 @@ impl Outcomes {
         self.slots(block).iter().any(|write| *write > 0) || self.possible.contains_key(&block)
     }
 
-    /// What may be found in a block; `outcomes` is where its generations are put.
+    /// The permitted content of a block. Stores its generations in `outcomes`.
     pub fn allowed<'a>(&self, block: u64, outcomes: &'a mut Vec<u32>) -> Allowed<'a> {
         let slots = self.slots(block);
         let epoch = |write: u32| origin(write, self.jobs).0 / self.epoch_ops;
@@ -147,12 +147,12 @@ impl Outcomes {
     }
 }
 
-/// The generation of what an operation of a job writes.
+/// The generation written by an operation of a job.
 pub fn generation(op: u64, job: usize, jobs: usize) -> u32 {
     u32::try_from(op * jobs as u64 + job as u64 + 1).unwrap_or(MAX_GENERATION)
 }
 
-/// The operation and the job that a generation names; it is not 0.
+/// The operation and the job of a generation, which must not be 0.
 pub fn origin(generation: u32, jobs: usize) -> (u64, usize) {
     let number = u64::from(generation) - 1;
     (number / jobs as u64, (number % jobs as u64) as usize)
@@ -232,7 +232,7 @@ mod tests {
         outcomes.end(|_, _| Became::Certain);
         let before: Vec<u32> = outcomes.allowed(first, &mut found).outcomes.to_vec();
         assert!(outcomes.allowed(first, &mut found).low > 0);
-        // What failed may be there, and does not take the place of what was there.
+        // A failed write is possible and does not replace earlier outcomes.
         for epoch in 1..10 {
             outcomes.begin(epoch);
             outcomes.end(|_, _| Became::Possible);
@@ -244,7 +244,7 @@ mod tests {
             before.len()
                 + writes(&plan, first).iter().filter(|write| origin(**write, 2).0 >= 3).count()
         );
-        // And what was not begun never was.
+        // An operation that was not submitted changes nothing.
         let mut none = Outcomes::new(&plan);
         none.begin(0);
         none.end(|_, _| Became::Nothing);

@@ -1,24 +1,24 @@
-//! What must stand on a target after so many operations of a job? The operations follow from the
-//! plan, so that their numbers are all that has to be remembered of a run.
+//! Recomputes the required content of a target from the progress of its jobs. The operations follow
+//! from the plan, so that only their numbers have to be stored.
 
 use super::ledger::Ledger;
 use crate::plan::{IoKind, VerifyPlan, VerifyStream};
 
-/// How far a job had come when it was last heard of.
+/// Last known progress of a job.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Known {
     /// Operations that may have been submitted.
     pub submitted: u64,
-    /// Of these, the first that were all acknowledged.
+    /// Leading operations that were all acknowledged.
     pub acked: u64,
-    /// Of these, the first that a flush made durable.
+    /// Leading operations that a flush made durable.
     pub durable: u64,
     /// Operations that failed, in ascending order.
     pub failed: Vec<u64>,
 }
 
-/// The ledger of a job that came so far, at least: unless it `is_limited`, it is not known how much
-/// more it had submitted.
+/// The ledger of a job with at least this progress. Unless `is_limited`, it may have submitted any
+/// number of further operations.
 pub fn replay(plan: &VerifyPlan, job: usize, known: &Known, is_limited: bool) -> Ledger {
     let mut ledger = Ledger::new(plan.blocks_of(job));
     let mut stream = VerifyStream::new(plan, job);
@@ -45,7 +45,7 @@ pub fn replay(plan: &VerifyPlan, job: usize, known: &Known, is_limited: bool) ->
             }
         }
     }
-    // Else all that there is came before the last flush.
+    // All operations came before the last flush.
     if !is_settled {
         ledger.settle();
     }
