@@ -1,9 +1,8 @@
-//! What happened? Runs, histograms, series and facts: raw, versioned, self-describing.
+//! What happened: runs, histograms, series and facts. Raw, versioned, self-describing.
 //!
-//! Promises: nothing here is derived. Every verdict can be computed again from these types; a
-//! record from another machine renders the same here. `store`, `export`, `experiment_folder`,
-//! `ledger_file` and
-//! `witness_log` alone touch files: their own.
+//! Nothing here is derived: every verdict can be computed again from these types, and a record of
+//! another machine renders the same here. Only `store`, `export`, `experiment_folder`,
+//! `ledger_file` and `witness_log` access files.
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;
@@ -35,7 +34,7 @@ pub mod witness;
 pub mod witness_log;
 pub mod write_audit;
 
-/// What bears a name, for who expected a regular file.
+/// What exists under a name where a regular file was expected.
 fn kind_of(file_type: FileType) -> &'static str {
     if file_type.is_dir() {
         "a directory"

@@ -1,11 +1,10 @@
-//! Were the files of a result folder altered? One checksum for each, kept with it, compared on
-//! every reading.
+//! Checksums of a result folder: one per file, stored in the folder and compared on every reading.
 //!
-//! `SHA256SUMS` is what `sha256sum -c` reads. Comments in it hold the checksum of all lines above
-//! them, so that the list vouches for itself; a finished one has such a comment at its end. While a
-//! command runs, each file that is kept adds a line first, and a comment, so that a command that
-//! was killed leaves a folder that can be checked, too: a file that was written several times has
-//! several lines, and holds what one of them says.
+//! `SHA256SUMS` is readable by `sha256sum -c`. Comments in it hold the checksum of all lines above,
+//! so that the list is protected too; a finished list ends with such a comment. While a command
+//! runs, each stored file first adds a line and a comment, so that the folder of a killed command
+//! can be checked too. A file that was written several times has several lines, and matches one of
+//! them.
 
 mod torn;
 
@@ -23,11 +22,11 @@ use super::given::{self, GivenError};
 
 /// Name of the list.
 pub const SUMS: &str = "SHA256SUMS";
-/// Name of the event log, which grows by lines.
+/// Name of the event log, to which lines are appended.
 pub(super) const LOG: &str = "log.jsonl";
-/// What stands before the checksum of the list itself.
+/// Prefix of the checksum of the list itself.
 const SEAL: &str = "# SHA-256 of the lines above: ";
-/// Longest list that is read, bytes: no folder has so many files.
+/// Longest list that is read, bytes; no folder has so many files.
 const MAX_BYTES: u64 = 64 << 20;
 /// Most threads that read files at once.
 const MAX_THREADS: usize = 8;
@@ -40,28 +39,27 @@ pub fn checksum(bytes: &[u8]) -> Checksum {
     hex(Sha256::new_with_prefix(bytes))
 }
 
-/// The checksum of what was added so far.
+/// The checksum of the data added so far.
 pub(super) fn hex(state: Sha256) -> Checksum {
     state.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A file that is not as it was kept.
+/// A file that differs from the list.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct Altered {
     /// Its name within the folder.
     pub name: String,
-    /// What is wrong with it.
     pub change: Change,
 }
 
-/// What is wrong with a file.
+/// How a file differs from the list.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Change {
-    /// It holds something else.
+    /// Its content differs.
     Content {
-        /// Checksum of what is there.
+        /// Checksum of the present content.
         found: Checksum,
-        /// Checksum of what was kept.
+        /// Checksum in the list.
         expected: Checksum,
     },
     /// It is gone.
@@ -70,7 +68,7 @@ pub enum Change {
     Unlisted,
     /// It cannot be read, for this reason.
     Unreadable(String),
-    /// This line of the list is no line of such a list.
+    /// This line of the list is malformed.
     Line(usize),
     /// The list does not end with its own checksum.
     Open,
@@ -96,20 +94,20 @@ impl fmt::Display for Altered {
     }
 }
 
-/// The list of a folder.
+/// The checksum list of a folder.
 #[derive(Clone, Debug, Default)]
 pub struct Checksums {
-    /// What each file may hold, the latest last: between a line and the file that it announces a
-    /// command can be killed.
+    /// Valid checksums of each file, the latest last. A command can be killed between a line and
+    /// the write of the file that it announces.
     files: BTreeMap<String, Vec<Checksum>>,
     /// The file of the last line.
     last: Option<String>,
-    /// Of all lines so far.
+    /// Checksum of all lines so far.
     state: Sha256,
 }
 
 impl Checksums {
-    /// Notes what a file is about to hold; gives the lines for the list.
+    /// Notes the next content of a file; returns the lines for the list.
     pub(super) fn note(&mut self, name: &str, sum: Checksum) -> String {
         let line = format!("{sum}  {name}\n");
         self.take(name, sum);
@@ -126,7 +124,7 @@ impl Checksums {
         self.last = Some(name.into());
     }
 
-    /// A file has another name from now on, and is not compared with what it once was.
+    /// Renames a file in the list, and drops its earlier checksums.
     pub(super) fn rename(&mut self, from: &str, to: &str, sum: Checksum) {
         self.files.remove(from);
         self.files.insert(to.into(), vec![sum]);
@@ -137,7 +135,7 @@ impl Checksums {
         self.files.keys().map(String::as_str)
     }
 
-    /// A file is gone, and listed no longer.
+    /// Removes a file from the list.
     pub(super) fn forget(&mut self, name: &str) {
         self.files.remove(name);
     }
@@ -151,8 +149,8 @@ impl Checksums {
         format!("{lines}{SEAL}{seal}\n")
     }
 
-    /// The list of a folder that is gone on with, and its text: what a command that was killed had
-    /// announced and not written is no part of it. What was altered stays so.
+    /// The list of a folder that is resumed, and its text, without a file that a killed command
+    /// announced but did not write. An altered file keeps its old checksum.
     ///
     /// # Errors
     /// If the list or a file cannot be read.
@@ -175,11 +173,11 @@ impl Checksums {
         Ok((Checksums { state, ..list }, text))
     }
 
-    /// Reads the list of a folder, and what is wrong with the list itself. Without a list every
-    /// file is one that it does not hold.
+    /// Reads the list of a folder and returns the faults of the list itself. Without a list, every
+    /// file is unlisted.
     ///
     /// # Errors
-    /// If the list is there and cannot be read.
+    /// If the list exists but cannot be read.
     pub fn read(folder: &Path) -> io::Result<(Checksums, Vec<Altered>)> {
         let path = folder.join(SUMS);
         if path.symlink_metadata().is_err() {
@@ -194,7 +192,7 @@ impl Checksums {
         let mut list = Checksums::default();
         let mut wrong = Vec::new();
         let text = if is_unfinished { torn::before_zeros(text) } else { text };
-        // The lists of the first version had no such lines.
+        // Lists of the first version had no checksum of themselves.
         let (mut is_closed, mut has_seal) = (false, false);
         for (number, line) in (1..).zip(text.split_inclusive(|byte| *byte == b'\n')) {
             let words = str::from_utf8(line).ok();
@@ -221,8 +219,8 @@ impl Checksums {
         (list, wrong)
     }
 
-    /// How many bytes of a log that grows by lines are lines that the list knows, if nothing
-    /// follows them but what is left of a write that did not end.
+    /// Length of the lines of a growing log that match the list, bytes. `None` if anything but the
+    /// rest of an interrupted write follows them.
     pub(super) fn whole_lines(&self, name: &str, text: &[u8]) -> Option<usize> {
         let sums = self.files.get(name)?;
         let text = torn::before_zeros(text);
@@ -237,7 +235,7 @@ impl Checksums {
         whole.filter(|end| !text[*end..].contains(&b'\n'))
     }
 
-    /// Whether what was read of a file is what was kept of it.
+    /// Compares the checksum of a file with the list.
     ///
     /// # Errors
     /// How it differs.
@@ -251,7 +249,7 @@ impl Checksums {
     }
 }
 
-/// Every file of a folder that is not as it was kept, by name; none if all are.
+/// All files of a folder that differ from the list, by name.
 ///
 /// # Errors
 /// If the folder or its list cannot be read.
@@ -259,7 +257,7 @@ pub fn alterations(folder: &Path) -> io::Result<Vec<Altered>> {
     let (list, mut wrong) = Checksums::read(folder)?;
     let inside = names_in(folder)?;
     let there: BTreeSet<&str> = inside.iter().map(String::as_str).collect();
-    // The last one may have been announced and not been made yet.
+    // The last file may have been announced but not written yet.
     let may_miss = list.last.as_ref().filter(|_| is_unfinished(folder));
     let gone = list.files.keys().filter(|name| !there.contains(name.as_str()));
     let gone = gone.filter(|name| Some(*name) != may_miss);
@@ -269,7 +267,7 @@ pub fn alterations(folder: &Path) -> io::Result<Vec<Altered>> {
     Ok(wrong)
 }
 
-/// Compares files by several threads: a large experiment has thousands.
+/// Compares files in several threads: a large experiment has thousands.
 fn compared(folder: &Path, list: &Checksums, names: &[String]) -> Vec<Altered> {
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());
@@ -294,7 +292,7 @@ fn compared(folder: &Path, list: &Checksums, names: &[String]) -> Vec<Altered> {
     wrong.into_inner().unwrap_or_default()
 }
 
-/// Whether a log is as it was kept, but for its end, which a power cut took.
+/// Whether a log is unaltered except for its end, which was lost in a power cut.
 fn is_cut(folder: &Path, list: &Checksums, name: &str) -> bool {
     let text = || fs::read(folder.join(name)).ok();
     name == LOG
@@ -305,7 +303,7 @@ fn is_cut(folder: &Path, list: &Checksums, name: &str) -> bool {
 /// The checksum of a whole file.
 ///
 /// # Errors
-/// If it is no file, or cannot be read.
+/// If it is not a file, or cannot be read.
 pub fn checksum_of(path: &Path) -> io::Result<Checksum> {
     let mut state = Sha256::new();
     io::copy(&mut file(path)?, &mut state)?;
@@ -320,14 +318,14 @@ fn file(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Whether a folder bears the name of one whose command has not ended.
+/// Whether a folder has the name of an unfinished one.
 pub fn is_unfinished(folder: &Path) -> bool {
     let ends = |path: &Path| path.extension().is_some_and(|end| end == "partial");
     ends(folder) || folder.canonicalize().is_ok_and(|folder| ends(&folder))
 }
 
-/// Every file in a folder and in the folders within it, in the order of their names; but for the
-/// list, which vouches for itself, and for what a command that was killed had not finished.
+/// All files in a folder and in its subfolders, by name, without the list itself and without the
+/// temporary files of a killed command.
 ///
 /// # Errors
 /// If a folder cannot be listed.
@@ -458,7 +456,7 @@ mod tests {
             sums.push_str(&list.note(name, checksum(text.as_bytes())));
         }
         let before = sums.clone();
-        // It was about to replace one file, and to write another.
+        // The command was about to replace one file and to write another.
         sums.push_str(&list.note("manifest.json", checksum(b"three")));
         let (_dir, folder) = folder("a.partial", &sums);
         assert_eq!(alterations(&folder).unwrap(), []);
@@ -470,7 +468,7 @@ mod tests {
         fs::write(folder.join("01-run.json"), "two").unwrap();
         assert_eq!(alterations(&folder).unwrap()[0].name, "01-run.json");
         fs::write(folder.join("01-run.json"), "one").unwrap();
-        // Going on with it forgets what was only announced, and nothing else.
+        // Resuming forgets what was only announced, and nothing else.
         fs::write(folder.join(SUMS), &sums).unwrap();
         let (resumed, text) = Checksums::resumed(&folder).unwrap();
         assert_eq!((resumed.files.len(), &text), (3, &resumed.sealed()));
@@ -490,7 +488,7 @@ mod tests {
         let lines = &sums[..sums.find('#').unwrap()];
         let (_dir, folder) = folder("a", &format!("{sums}{lines}"));
         assert_eq!(alterations(&folder).unwrap(), [altered(SUMS, Change::Open)]);
-        // The first version had no checksum of the list; what is listed is compared all the same.
+        // The first version had no checksum of the list; listed files are compared nevertheless.
         fs::write(folder.join(SUMS), lines).unwrap();
         assert_eq!(alterations(&folder).unwrap(), []);
         fs::write(folder.join("01-run.json"), "two").unwrap();

@@ -1,10 +1,10 @@
-//! What was done to meet a latency target: every depth tried, and what it was judged on.
+//! Control of the depth for a latency target: every depth tried, and the data of each decision.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The work of the controller in one run.
+/// Record of the controller in one run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ControlledRun {
     /// How the pursuit of the target ended. The measured window opened right after.
@@ -17,7 +17,7 @@ pub struct ControlledRun {
     pub pursued_ops: u64,
     /// Decisions in the order of time, those in the window included.
     pub decisions: Vec<Decision>,
-    /// Later decisions that are not listed, for want of room.
+    /// Later decisions that are not listed, for lack of room.
     pub unlisted: u64,
     /// Time spent in the measured window at each depth, ns.
     pub window_depths: BTreeMap<u32, u64>,
@@ -27,55 +27,51 @@ pub struct ControlledRun {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "pursuit")]
 pub enum Pursued {
-    /// At a depth that meets it; this keeps the depth from being larger.
-    Met {
-        /// What.
-        bound: Bound,
-    },
-    /// One request in flight is too many.
+    /// The depth meets the target; `bound` limits it.
+    Met { bound: Bound },
+    /// Even one request in flight misses the target.
     Infeasible,
-    /// The answer changed again and again.
+    /// The judgement changed repeatedly.
     Unstable,
-    /// The time was up first.
+    /// The time limit was reached first.
     Undecided,
 }
 
-/// What keeps the depth from being larger.
+/// What limits the depth.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
     /// The target: a larger depth misses it.
     Target,
-    /// The plan has no more.
+    /// The depth of the plan.
     MaxDepth,
     /// The device: a larger depth brings no more throughput.
     Device,
 }
 
-/// One look at the operations of one depth.
+/// A decision, by the operations at one depth.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Decision {
-    /// When, ns from the first request.
+    /// Time, ns from the first request.
     pub at_ns: u64,
-    /// What for.
     pub phase: Phase,
     /// Requests in flight, over all jobs.
     pub depth: u32,
-    /// Time looked at, ns.
+    /// Length of the examined time, ns.
     pub span_ns: u64,
-    /// Operations looked at: submitted at this depth, the first ones dropped.
+    /// Examined operations: submitted at this depth, without the first ones.
     pub ops: u64,
-    /// Of those, slower than the limit.
+    /// Of those, operations slower than the limit.
     pub exceeded: u64,
-    /// By how much both are divided, because slow operations come in clumps; at least 1.
+    /// Design effect by which both are divided, because slow operations are clustered; at least 1.
     pub effect: f64,
-    /// What the test said.
+    /// Result of the test.
     pub judgement: Judgement,
-    /// The depth after it.
+    /// The depth after the decision.
     pub next: u32,
 }
 
-/// What a decision is for.
+/// Purpose of a decision.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -83,7 +79,7 @@ pub enum Phase {
     Bracket,
     /// Search: halving the distance.
     Bisect,
-    /// Search: again, on fresh operations.
+    /// Search: repetition with new operations.
     Confirm,
     /// Hold: doubling until the target is missed for the first time.
     Climb,
@@ -91,7 +87,7 @@ pub enum Phase {
     Steer,
 }
 
-/// What the exceedance test said.
+/// Result of the exceedance test.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgement {

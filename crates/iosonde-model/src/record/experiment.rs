@@ -1,5 +1,4 @@
-//! What an experiment did: the question as it was asked, each stage as it was laid out, and one
-//! record for each run.
+//! Records of an experiment: the request, the layout of each stage, and one record per run.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,26 +14,26 @@ pub const STAGE_SCHEMA: &str = "iosonde.stage/1";
 /// Name and version of the schema of [`TrialRun`].
 pub const TRIAL_SCHEMA: &str = "iosonde.trial/1";
 
-/// An experiment as it was asked: enough to go on with it after an interruption.
+/// An experiment as requested: enough to resume it after an interruption.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ExperimentRun {
     /// [`EXPERIMENT_SCHEMA`].
     pub schema: String,
     /// Version of the program that wrote it.
     pub program: String,
-    /// The experiment with everything that it includes, as it was carried out.
+    /// The experiment as carried out, with everything that it includes.
     pub experiment: Experiment,
     /// The data sheet, where one was given.
     pub claims: Option<Claims>,
     /// Seed from which the order of the runs and the seed of each were drawn.
     pub seed: u64,
-    /// What is measured, as it was given.
+    /// The measured target, as given.
     pub target: RequestedTarget,
-    /// Bytes that it may write in all; `None` for no limit.
+    /// Limit of all bytes written; `None` for no limit.
     pub max_written_bytes: Option<u64>,
-    /// Bytes written to the drive before it, by the drive's own count, where it has one.
+    /// Bytes written to the drive before the experiment, by the drive's own counter, if it has one.
     pub drive_written_before: Option<u64>,
-    /// Temperature of the device above which no run begins, degrees Celsius; `None` for no limit.
+    /// Device temperature above which no run begins, degrees Celsius; `None` for no limit.
     pub max_temperature_c: Option<u32>,
     /// Start, ns since 1970.
     pub started_unix_ns: u64,
@@ -44,57 +43,56 @@ pub struct ExperimentRun {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct RequestedTarget {
-    /// Path, or the words of a simulated device.
+    /// Path, or specification of a simulated device.
     pub path: String,
     /// Size of the test file or of the region, bytes; 0 for the whole target.
     pub bytes: u64,
-    /// Backend by name, where one was asked for.
+    /// Name of the requested backend, if any.
     pub engine: Option<String>,
     /// The same path, absolute.
     pub place: String,
     pub used_bytes: u64,
     /// The block device underneath, by name and size, where there is one.
     pub device: String,
-    /// What identifies that device, whatever the kernel calls it after the next start: serial
-    /// number, WWN or backing file, and its size; empty where nothing does, or an older program did
-    /// not note it.
+    /// Identity of that device, independent of its kernel name: serial number, WWN or backing file,
+    /// with its size. Empty if it has none, or in records of older programs.
     pub device_identity: String,
-    /// Whether the page cache was asked for.
+    /// Whether buffered I/O was requested.
     pub buffered: bool,
-    /// Whether all of what is used was written before the first run.
+    /// Whether the entire used range was written before the first run.
     pub is_laid_out: bool,
-    /// Backend by name that is used; empty where an older program did not note it.
+    /// Name of the backend in use; empty in records of older programs.
     pub used_engine: String,
-    /// Whether I/O goes past the page cache.
+    /// Whether I/O bypasses the page cache.
     pub direct: bool,
 }
 
-/// A stage as it was laid out, written before its first run.
+/// Layout of a stage, written before its first run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct StageRun {
     /// [`STAGE_SCHEMA`].
     pub schema: String,
-    /// Which stage.
+    /// Name of the stage.
     pub stage: String,
     pub cells: Vec<Cell>,
     /// Seed of the order of its blocks.
     pub order_seed: u64,
-    /// What earlier stages had found by then.
+    /// Results of earlier stages at that time.
     pub found: Found,
-    /// Cells that were not carried out, by their place, and why.
+    /// Cells that were not carried out, by index, and why.
     pub left_out: Vec<(usize, String)>,
     /// Why the whole stage was not carried out; empty if it was.
     pub skipped: String,
     /// Why it ended before its time; empty if it did not.
     pub ended_early: String,
-    /// How its target was prepared for it, in order: once, or again after an interruption that lost
-    /// its state.
+    /// Preparations of its target, in order: one, and another after each interruption that lost its
+    /// state.
     #[serde(default)]
     pub prepared: Vec<Preparation>,
-    /// Every purge, in order: also one whose preparation was interrupted after it.
+    /// All purges, in order, also of preparations that were interrupted afterwards.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub purges: Vec<Purged>,
-    /// The write cache of the device, where the stage set it.
+    /// Write cache setting of the device, if the stage changed it.
     pub write_cache: Option<CacheSetting>,
     /// Runs that waited for a quiet machine.
     #[serde(default)]
@@ -104,41 +102,41 @@ pub struct StageRun {
     pub waited_ms: u64,
 }
 
-/// The beginning of a state of the target: rounds before it are of another state.
+/// Preparation of a state of the target. Earlier rounds measured another state.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Preparation {
-    /// The first round (from 0) that is wholly of this state.
+    /// The first round (from 0) measured entirely in this state.
     pub first_round: u32,
-    /// Passes of preconditioning that were completed.
+    /// Completed passes of preconditioning.
     pub passes: u32,
     /// Length of the active range, bytes.
     pub range_bytes: u64,
-    /// Bytes that the passes wrote, as counted from their requests.
+    /// Bytes written by the passes, counted from their requests.
     pub written_bytes: u64,
     /// Start, ns since 1970.
     pub started_unix_ns: u64,
     /// End, ns since 1970.
     pub ended_unix_ns: u64,
-    /// The purge that came first.
+    /// The purge before it.
     pub purge: Option<Purged>,
-    /// What was decided on leaving out a part of it, and why; empty where that was not requested.
+    /// Decision on skipping a part of it, with the reason; empty if not requested.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub decision: String,
 }
 
-/// A purge, and what was seen of it.
+/// A purge and its observed result.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Purged {
-    /// What was done (`nvme-format`), or `simulated`.
+    /// Method (`nvme-format`), or `simulated`.
     pub method: String,
-    /// Why this method.
+    /// Reason for this method.
     pub reason: String,
-    /// Commands of an outside program that did it, and what it printed last; empty where none did.
+    /// Commands of the external program used, and its last output; empty if none was used.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tool: String,
-    /// Who agreed: identity of the device, as the consent named it; empty for a file.
+    /// Identity of the device, as named in the consent; empty for a file.
     pub identity: String,
-    /// First revision of the firmware, where the device reports it.
+    /// First firmware revision, if the device reports it.
     pub firmware: String,
     /// Bytes that it covered.
     pub range_bytes: u64,
@@ -152,16 +150,16 @@ pub struct Purged {
     pub ended_unix_ns: u64,
 }
 
-/// A setting of the device that a stage changed for its time.
+/// Write cache setting that a stage changed for its duration.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct CacheSetting {
-    /// What changes it: `nvme`, `scsi`, `virtio`.
+    /// Interface used: `nvme`, `scsi`, `virtio`.
     pub way: String,
-    /// State before, to which it is returned.
+    /// State before the stage, which is restored afterwards.
     pub before: Switch,
     /// State during the stage, read back from the device.
     pub during: Switch,
-    /// State afterwards, read back; `None` while the stage is not over.
+    /// State afterwards, read back; `None` until the stage ends.
     pub after: Option<Switch>,
 }
 
@@ -174,35 +172,35 @@ pub struct TrialRun {
     pub experiment: String,
     /// Name of the stage.
     pub stage: String,
-    /// Place of the cell in its stage.
+    /// Index of the cell in its stage.
     pub cell: usize,
     /// The levels of the cell.
     pub levels: Vec<Level>,
-    /// Which run of the cell, from 0: the number of its block.
+    /// Number of the run within its cell, from 0: the number of its block.
     pub repeat: u32,
-    /// Its place in the order in which the runs of the stage were carried out.
+    /// Position of the run in the execution order of the stage.
     pub position: u32,
-    /// Which cache was to answer: `direct`, `cold`, `warm`, or empty for what the target gives.
+    /// Requested cache state: `direct`, `cold`, `warm`, or empty for the target's default.
     pub cache: String,
     /// What was observed.
     pub run: Run,
 }
 
 impl TrialRun {
-    /// Name of its file: it sorts in the order of the runs.
+    /// Name of its file, which sorts in execution order.
     pub fn file_name(stage: &str, position: u32, cell: usize, repeat: u32) -> String {
         format!("{stage}-{position:05}-c{cell:04}-r{repeat:02}.json.zst")
     }
 }
 
 impl StageRun {
-    /// How [`StageRun::ended_early`] begins where the preconditioning did not succeed.
+    /// Beginning of [`StageRun::ended_early`] if preconditioning failed.
     pub const UNPREPARED: &'static str = "its target could not be preconditioned";
 
-    /// How it begins where an I/O error ended a run of a stage in rounds.
+    /// The same if an I/O error ended a run of a stage in rounds.
     pub const RUN_FAILED: &'static str = "an I/O error ended run";
 
-    /// How it begins where the device did not become cooler.
+    /// The same if the device did not cool down.
     pub const TOO_HOT: &'static str = "the device stays too hot";
 
     pub fn file_name(stage: &str) -> String {

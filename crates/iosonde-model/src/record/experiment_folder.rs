@@ -1,4 +1,4 @@
-//! The folder of an experiment, read again: bounded, and whole or refused with its reason.
+//! Reads the folder of an experiment: within limits, and completely or not, with a reason.
 
 use std::fs;
 use std::io;
@@ -16,19 +16,19 @@ use super::{HostFacts, JsonRecord};
 #[derive(Clone, Debug)]
 pub struct ExperimentFolder {
     path: PathBuf,
-    /// As it was asked.
+    /// The experiment as requested.
     pub run: ExperimentRun,
-    /// The machine, where it was written down.
+    /// The machine, if it was recorded.
     pub host: Option<HostFacts>,
 }
 
-/// Why a folder is not read.
+/// Why a folder cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// The system says no.
+    /// A system call failed.
     #[error("`{path}`: {error}")]
     System { path: PathBuf, error: io::Error },
-    /// It is not what it should be.
+    /// Its content is not as expected.
     #[error("`{path}`: {what}")]
     Malformed {
         path: PathBuf,
@@ -51,7 +51,7 @@ impl ExperimentFolder {
     /// Opens the folder of an experiment, finished or not.
     ///
     /// # Errors
-    /// If it is none, is damaged, or was written by a newer program.
+    /// If it is not such a folder, is damaged, or was written by a newer program.
     pub fn open(path: &Path) -> Result<ExperimentFolder, FolderError> {
         let run = read(&path.join("experiment.json"), EXPERIMENT_SCHEMA)?;
         let host = path.join("host.json");
@@ -59,12 +59,11 @@ impl ExperimentFolder {
         Ok(ExperimentFolder { path: path.into(), run, host })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A stage as it was laid out; `None` if it had not begun.
+    /// Layout of a stage; `None` if the stage had not begun.
     ///
     /// # Errors
     /// If its file is damaged.
@@ -76,10 +75,10 @@ impl ExperimentFolder {
         read(&path, STAGE_SCHEMA).map(Some)
     }
 
-    /// Names of the files of a stage's runs, in the order in which they were carried out.
+    /// Names of the files of a stage's runs, in execution order.
     ///
     /// # Errors
-    /// If the folder cannot be listed, or holds more than anybody made.
+    /// If the folder cannot be listed or has too many runs.
     pub fn trials(&self, stage: &str) -> Result<Vec<String>, FolderError> {
         let folder = self.path.join("trials");
         if !folder.is_dir() {
@@ -105,10 +104,10 @@ impl ExperimentFolder {
         Ok(names)
     }
 
-    /// One run.
+    /// Reads one run.
     ///
     /// # Errors
-    /// If its file is damaged.
+    /// If its file is damaged, copied or renamed.
     pub fn trial(&self, name: &str) -> Result<TrialRun, FolderError> {
         let path = self.path.join("trials").join(name);
         let trial: TrialRun = read(&path, TRIAL_SCHEMA)?;
@@ -121,12 +120,12 @@ impl ExperimentFolder {
     }
 }
 
-/// The name of a run's file as older programs wrote it, which did not compress it.
+/// Name of a run's file without the suffix of compression, as older programs wrote it.
 fn plain(name: &str) -> &str {
     name.strip_suffix(PACKED).unwrap_or(name)
 }
 
-/// Whether this is what stands behind the stage in the name of a run's file.
+/// Whether this can follow the stage in the name of a run's file.
 fn is_place(rest: &str) -> bool {
     let digits = rest.split('-').next().unwrap_or_default();
     plain(rest).ends_with(".json")
@@ -145,13 +144,13 @@ fn read<T: DeserializeOwned>(path: &Path, schema: &str) -> Result<T, FolderError
     record.read().map_err(|error| wrong(format!("incomplete record of {schema} ({error})")))
 }
 
-/// A description of the machine, which has no schema.
+/// Reads the description of the machine, which has no schema.
 fn facts(path: &Path) -> Result<HostFacts, FolderError> {
     let wrong = |what| malformed(path, what);
     json(path)?.read().map_err(|error| wrong(format!("not a description of a machine ({error})")))
 }
 
-/// A JSON file of bounded length.
+/// Reads a JSON file of limited length.
 fn json(path: &Path) -> Result<JsonRecord, FolderError> {
     let wrong = |what| malformed(path, what);
     let text = packed::read(path, MAX_BYTES).map_err(wrong)?;

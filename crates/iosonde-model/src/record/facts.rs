@@ -1,10 +1,10 @@
-//! Facts about the machine and the target, each optional, since no kernel shows all of them.
+//! Facts about machine and target. Each is optional, since no kernel exposes all of them.
 
 use serde::{Deserialize, Serialize};
 
 use super::WriteAudit;
 
-/// What this machine is, read once per command.
+/// Facts about this machine, read once per command.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct HostFacts {
@@ -51,7 +51,7 @@ pub struct HostFacts {
     pub memlock_bytes: Option<u64>,
 }
 
-/// What the target truly is.
+/// Facts about the target, as observed.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct TargetFacts {
@@ -76,7 +76,7 @@ pub struct TargetFacts {
     pub free_bytes: Option<u64>,
     /// Whether the descriptor in use was opened for direct I/O.
     pub direct: bool,
-    /// Why direct I/O was asked for and is not in effect.
+    /// Why direct I/O is not in effect although it was requested.
     pub direct_refused: Option<String>,
     /// Direct I/O alignment of memory, bytes (statx DIOALIGN); 0 means direct I/O is not supported.
     pub dio_mem_align: Option<u32>,
@@ -84,8 +84,8 @@ pub struct TargetFacts {
     pub dio_offset_align: Option<u32>,
     /// O_NOATIME in effect.
     pub noatime: bool,
-    /// Bytes of the tested range that are holes. This and the next four describe the part seen if
-    /// `extents` has reached its limit of 100,000.
+    /// Bytes of the tested range that are holes. If `extents` is at its limit of 100,000, this and
+    /// the next four fields cover only these extents.
     pub hole_bytes: Option<u64>,
     /// Bytes in preallocated, never written extents.
     pub unwritten_bytes: Option<u64>,
@@ -93,24 +93,24 @@ pub struct TargetFacts {
     pub shared_bytes: Option<u64>,
     /// Bytes in compressed (encoded) extents.
     pub encoded_bytes: Option<u64>,
-    /// Extents seen; `None` if the file system does not tell.
+    /// Extents seen; `None` if the file system does not report them.
     pub extents: Option<u64>,
-    /// Of the sampled blocks, how many were in the page cache before the run, and how many sampled.
+    /// Sampled blocks that were in the page cache before the run, and all sampled blocks.
     pub cached_samples: Option<(u32, u32)>,
-    /// Whether a request that would block is refused at once (RWF_NOWAIT answers EAGAIN on every
-    /// probe): io_uring then hands each request to a worker thread.
+    /// Whether requests that would block are refused (every RWF_NOWAIT probe returns EAGAIN):
+    /// io_uring then hands each request to a worker thread.
     pub punted: Option<bool>,
     /// The block device underneath, where there is one.
     pub device: Option<DeviceFacts>,
     /// Cgroup I/O limits that bind this process on this device.
     pub io_limits: Vec<IoLimit>,
-    /// The drive's own health report around the run, where it was asked for.
+    /// Health reports of the drive before and after the run, if requested.
     pub smart: Option<SmartPair>,
-    /// What was checked before it was opened for writing, of each target that is written.
+    /// Safety checks of each written target before it was opened for writing.
     pub write_audits: Vec<WriteAudit>,
 }
 
-/// What `smartctl --json -a` said before and after a run.
+/// Output of `smartctl --json -a` before and after a run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct SmartPair {
@@ -181,9 +181,9 @@ pub struct DeviceFacts {
     pub max_sectors_kb: Option<u32>,
     /// Transport (`nvme`, `virtio`, `sata`, `usb`, `loop`, `zram`, `md`, `dm`, …).
     pub transport: Option<String>,
-    /// Link speed now, as the kernel words it, with its width (`8.0 GT/s PCIe x2`).
+    /// Current link speed and width, as the kernel reports it (`8.0 GT/s PCIe x2`).
     pub link: Option<String>,
-    /// The best link both ends can do; `None` where only one end is known (SATA, USB).
+    /// Fastest link that both ends support; `None` if only one end is known (SATA, USB).
     pub link_max: Option<String>,
     /// Payload ceiling of the link, bytes per second, if known (method: PCIe per lane x 0.90).
     pub link_bytes_per_s: Option<u64>,
@@ -222,7 +222,7 @@ pub enum IoLimitKind {
     WriteIops,
 }
 
-/// The eleven to seventeen fields of `/sys/block/*/stat`, those we use.
+/// The fields in use of the eleven to seventeen in `/sys/block/*/stat`.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct DeviceCounters {
     /// Reads completed.
@@ -241,7 +241,7 @@ pub struct DeviceCounters {
     pub write_sectors: u64,
     /// Milliseconds spent writing, summed over requests.
     pub write_ms: u64,
-    /// Requests in flight when they were read.
+    /// Requests in flight when the counters were read.
     #[serde(default)]
     pub in_flight: u64,
     /// Milliseconds with at least one request in flight.
@@ -256,24 +256,24 @@ pub struct DeviceCounters {
     pub flush_ms: u64,
 }
 
-/// What a process beside the run did from shortly before the run to its end.
+/// Activity of another process, from shortly before the run to its end.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Neighbour {
     /// Process id.
     pub pid: u32,
-    /// Its name, as the kernel gives it.
+    /// Its name, as reported by the kernel.
     pub program: String,
-    /// Path of its cgroup: of the unified hierarchy, else of the one that limits I/O.
+    /// Path of its cgroup: in the unified hierarchy, else in the one that limits I/O.
     pub cgroup: Option<String>,
-    /// Bytes that it made storage read, of whatever device.
+    /// Bytes read from storage for it, on all devices.
     pub read_bytes: u64,
-    /// Bytes that it made storage write, of whatever device.
+    /// Bytes written to storage for it, on all devices.
     pub written_bytes: u64,
     /// CPU time, ns.
     pub cpu_ns: u64,
 }
 
-/// One look at the machine during a run.
+/// One sample of the machine during a run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct TelemetrySample {

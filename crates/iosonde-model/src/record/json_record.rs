@@ -1,10 +1,10 @@
-//! A JSON document whose schema is looked at first, before it is read as what the schema says.
+//! A JSON document whose schema is checked before the document is deserialised.
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
-/// The text of a document, and what it says of itself.
+/// The text of a document, with its schema and program version.
 #[derive(Debug)]
 pub struct JsonRecord {
     text: Vec<u8>,
@@ -12,7 +12,7 @@ pub struct JsonRecord {
     program: String,
 }
 
-/// What every document of iosonde begins with; other documents may have anything there.
+/// Fields of every iosonde document; in other documents they may have any type.
 #[derive(Default, Deserialize)]
 struct Heading {
     #[serde(default)]
@@ -22,7 +22,7 @@ struct Heading {
 }
 
 impl JsonRecord {
-    /// Reads what the text says of itself.
+    /// Reads schema and program version of a text.
     ///
     /// # Errors
     /// If it is not JSON, or names its schema or program twice.
@@ -41,7 +41,7 @@ impl JsonRecord {
         &self.schema
     }
 
-    /// Reads it as what its schema says.
+    /// Deserialises the document.
     ///
     /// # Errors
     /// If something is missing or of another type.
@@ -52,7 +52,7 @@ impl JsonRecord {
     /// Accepts documents of these schemas, each `name/version`.
     ///
     /// # Errors
-    /// What was found and what was expected; a newer version gets its own words.
+    /// What was found and what was expected; a newer version has its own message.
     pub fn expect(&self, known: &[&str]) -> Result<(), String> {
         let schema = self.schema.as_str();
         if known.contains(&schema) {

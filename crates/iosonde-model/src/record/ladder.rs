@@ -1,4 +1,4 @@
-//! What was observed on the fsync ladder: every sync, and every flush that the devices counted.
+//! Observations of the fsync ladder: every sync, and every flush that the devices counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,27 +9,26 @@ use crate::plan::ladder::{Call, LadderPlan};
 /// Name and version of the record's schema.
 pub const LADDER_SCHEMA: &str = "iosonde.ladder/1";
 
-/// One climb.
+/// One execution of the ladder.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LadderRun {
     /// [`LADDER_SCHEMA`].
     pub schema: String,
     /// Version of the program.
     pub program: String,
-    /// What was to be done.
     pub plan: LadderPlan,
     /// Start, ns since 1970.
     pub started_unix_ns: u64,
     /// How it ended.
     pub outcome: Outcome,
     pub target: TargetFacts,
-    /// The devices that a flush passes, from the one below the target downwards.
+    /// The devices that a flush passes, downwards from the one below the target.
     pub layers: Vec<FlushLayer>,
     /// Whether the kernel has a device mapper.
     pub device_mapper: bool,
-    /// Every sync, in the order of time.
+    /// All syncs in order of time.
     pub samples: Vec<SyncSample>,
-    /// The call that failed, and ended it.
+    /// The failed call that ended the ladder.
     pub failed: Option<FailedCall>,
 }
 
@@ -39,17 +38,17 @@ pub struct LadderRun {
 pub struct FlushLayer {
     /// Kernel name of the whole disk.
     pub name: String,
-    /// Devices above it.
+    /// Number of devices above it.
     pub depth: u32,
-    /// `write back` or `write through`, as the kernel has it.
+    /// `write back` or `write through`, as reported by the kernel.
     pub write_cache: Option<String>,
-    /// Why the kernel does not count its flushes; `None` where it does.
+    /// Why the kernel does not count its flushes; `None` if it does.
     pub uncounted: Option<String>,
     /// Rotational flag.
     pub rotational: Option<bool>,
     /// Whether it is a virtual disk.
     pub is_virtual: Option<bool>,
-    /// Why it is not known what lies below it, though something does.
+    /// Why the devices below it are unknown, although it has some.
     pub below_unseen: Option<String>,
 }
 
@@ -60,13 +59,13 @@ pub struct SyncSample {
     pub call: Call,
     /// Bytes written since the sync before it.
     pub dirty_bytes: u64,
-    /// Time that writing took, ns.
+    /// Duration of the writes, ns.
     pub write_ns: u64,
-    /// When the call began, ns since the first one's write.
+    /// Start of the call, ns since the first write of the ladder.
     pub at_ns: u64,
-    /// How long it took, ns.
+    /// Duration of the call, ns.
     pub sync_ns: u64,
-    /// Flushes that each layer had counted before and after it, where it counts them.
+    /// Flushes counted by each layer before and after the call, where it counts them.
     pub flushes: Vec<Option<(u64, u64)>>,
 }
 

@@ -1,42 +1,42 @@
-//! Where the time of a run's own I/O calls went, by the kernel's events.
+//! Where the time of a run's own I/O calls was spent, according to kernel events.
 
 use serde::{Deserialize, Serialize};
 
 use iosonde_stats::Histogram;
 
 words! {
-    /// A part of the way of an I/O call, from the program to the device and back, in this order.
+    /// A stage of an I/O call between program and device, in order.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Layer {
-        /// From the system call to the submission of the request: the work for those handed over
-        /// before it in the same call (io_uring).
+        /// From the system call to the submission of the request: work on the requests before it in
+        /// the same call (io_uring).
         Submission,
-        /// From there, or from the call, to the block layer: the file system, and waiting for a
-        /// limit.
+        /// From the submission, or else the call, to the block layer: file system, and waiting for
+        /// a limit.
         BeforeBlock,
-        /// From there to the issue to the device: scheduler and queue.
+        /// From the block layer to the issue to the device: scheduler and queue.
         BlockQueue,
-        /// From the issue to the end: the driver and the device.
+        /// From the issue to the end of the request: driver and device.
         Device,
-        /// From the end to the posted completion (io_uring).
+        /// From the end of the request to the posted completion (io_uring).
         Completion,
-        /// From there, or from the end, to the return of the call that fetches it; of the
-        /// completions fetched together, the one that waited longest.
+        /// From the completion, or else the end, to the return of the call that reaps it; for
+        /// completions reaped together, the longest wait counts.
         Reaping,
     }
 }
 
-/// Where the time of the I/O calls went, warm-up included.
+/// Time of the I/O calls by layer, warm-up included.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct LayersRun {
-    /// Times spent in each layer, ns; those that this engine does not show are empty.
+    /// Times in each layer, ns; empty for layers that this engine does not expose.
     pub layers: Vec<(Layer, Histogram)>,
-    /// The event at which a request is held to have reached the block layer.
+    /// The event that counts as the request's arrival at the block layer.
     pub attribution: String,
-    /// Requests that were counted, of every device.
+    /// Requests counted, on all devices.
     pub requests: u64,
-    /// Events that could not be kept, by what was lost, in words.
+    /// Events lost, by what was lost, in words.
     pub lost: Vec<(String, u64)>,
 }
 

@@ -1,29 +1,29 @@
-//! Records that are kept compressed (Zstandard, RFC 8878): `zstd -dc FILE` gives their JSON.
+//! Compressed records (Zstandard, RFC 8878): `zstd -dc FILE` prints their JSON.
 
 use std::io::{self, Read};
 use std::path::Path;
 
 use super::given;
 
-/// How the name of a compressed file ends.
+/// Suffix of the name of a compressed file.
 pub const PACKED: &str = ".zst";
-/// More takes several times as long for a tenth less.
+/// A higher level takes several times as long and saves a tenth.
 const LEVEL: i32 = 9;
 
-/// The bytes compressed, with a checksum of what they were.
+/// Compresses bytes and adds their checksum.
 ///
 /// # Errors
-/// If the compressor cannot be had.
+/// If the compressor cannot be created.
 pub fn packed(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut compressor = zstd::bulk::Compressor::new(LEVEL)?;
     compressor.include_checksum(true)?;
     compressor.compress(bytes)
 }
 
-/// What was compressed, if that is no longer than `most` bytes.
+/// Decompresses bytes, if the result is no longer than `most` bytes.
 ///
 /// # Errors
-/// If it is damaged, or longer.
+/// If it is damaged or longer.
 pub fn unpacked(bytes: &[u8], most: u64) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     zstd::Decoder::new(bytes)?.take(most.saturating_add(1)).read_to_end(&mut text)?;
@@ -33,7 +33,8 @@ pub fn unpacked(bytes: &[u8], most: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// What is in a file, compressed or not as its name says, if that is no longer than `most` bytes.
+/// Reads a file, compressed or not according to its name, if the content is no longer than `most`
+/// bytes.
 ///
 /// # Errors
 /// As text, if it cannot be read, is damaged, or longer.

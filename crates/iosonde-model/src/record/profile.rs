@@ -1,5 +1,5 @@
-//! What a program did to storage: everything that was seen while it ran. Raw: no rate, share or
-//! percentile, and no verdict.
+//! I/O of a program: everything observed while it ran. Raw: no rate, share or percentile, and no
+//! verdict.
 
 mod calls;
 mod file_systems;
@@ -28,24 +28,21 @@ pub struct ProfileRun {
     pub schema: String,
     /// Version of the program that wrote it.
     pub program: String,
-    /// What was watched.
     pub subject: Subject,
-    /// How the watching ended.
     pub ended: Ended,
     /// Wall-clock start, ns since 1970.
     pub started_unix_ns: u64,
-    /// From the release of the command (or from attaching) to its end, ns. Nothing that was seen
-    /// before or after is in here, but what the program left to the kernel: see `settle_ns`.
+    /// From the release of the command (or from attaching) to its end, ns. The record covers this
+    /// time only, except for write-back during `settle_ns`.
     pub measured_ns: u64,
-    /// How long the kernel was watched afterwards for pages that the program had left dirty, ns.
+    /// Time that the kernel was traced afterwards for dirty pages of the program, ns.
     pub settle_ns: u64,
-    /// Why pages that the program dirtied may have gone where nobody watched, if so.
+    /// Why dirty pages of the program may have been written where nothing was traced, if so.
     pub unwatched: Option<String>,
     /// The machine.
     pub host: HostFacts,
-    /// Where the figures come from.
     pub source: Source,
-    /// The devices, those with traffic of the program first.
+    /// Devices, those with traffic of the program first.
     pub devices: Vec<ProfiledDevice>,
     /// Requests by device, class, operation and thread group. Empty without `Method::Tracepoints`.
     pub traffic: Vec<Traffic>,
@@ -53,7 +50,7 @@ pub struct ProfileRun {
     /// versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<FlagRun>,
-    /// Threads by name: entry 0 is for all that found no place of their own.
+    /// Threads by name. Entry 0 holds all that did not fit into the table.
     pub groups: Vec<Group>,
     /// Threads that did I/O or syncs, of the program and of the kernel, the busiest first.
     pub threads: Vec<ThreadRun>,
@@ -63,61 +60,61 @@ pub struct ProfileRun {
     pub cgroups: Vec<CgroupRun>,
     /// Calls that make data durable, by kind and thread group.
     pub syncs: Vec<SyncRun>,
-    /// How files were opened; `None` where that was not seen.
+    /// How files were opened; `None` if not observed.
     pub opens: Option<OpenCounts>,
-    /// What the program asked of the kernel by read and write calls; `None` where not seen.
+    /// Read and write calls of the program; `None` if not observed.
     pub calls: Option<CallCounts>,
-    /// Read calls at the page cache; `None` where not seen.
+    /// Page cache use of read calls; `None` if not observed.
     pub page_cache: Option<PageCache>,
-    /// What file systems did, in the order of [`FileSystemWork::ALL`]; empty in earlier records.
+    /// Work of file systems, in the order of [`FileSystemWork::ALL`]; empty in earlier records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file_systems: Vec<FileSystemRun>,
-    /// Where on the devices the program read and wrote.
+    /// Offsets on the devices that the program read and wrote.
     pub places: Vec<Places>,
     /// Requests of the program per interval, by operation, with their latencies.
     pub series: Vec<TrafficSeries>,
-    /// CPU time and context switches of the program and its waited-for children.
+    /// CPU time and context switches of the program and the children it has waited for.
     pub cpu: Option<ProcessUse>,
-    /// Time the program's tasks waited for block I/O, ns, by delay accounting or, where the kernel
-    /// does not account it, by our own programs; `None` without both.
+    /// Time the program's tasks waited for block I/O, ns: from delay accounting or, if the kernel
+    /// has none, from our kernel programs; `None` without both.
     pub io_delay_ns: Option<u64>,
-    /// Time the program's tasks were ready to run and had no CPU, ns; `None` where not accounted,
-    /// and in earlier records.
+    /// Time the program's tasks were runnable but had no CPU, ns; `None` if not accounted, and in
+    /// earlier records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_delay_ns: Option<u64>,
-    /// The machine, once per interval.
+    /// Machine telemetry, once per interval.
     pub telemetry: Vec<TelemetrySample>,
     /// Context switches of the whole machine at start and end; `None` where not reported.
     pub machine_switches: Option<(u64, u64)>,
     /// Stacks at which requests began and threads waited, the heaviest of each kind first; empty
-    /// unless asked for.
+    /// unless requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackRun>,
     /// CPU time of this collector itself over the same time.
     pub collector: ProcessUse,
-    /// Events that could not be kept, by what was lost; empty if nothing was.
+    /// Lost events, by what was lost; empty if none were.
     pub lost: BTreeMap<String, u64>,
 }
 
 impl ProfileRun {
-    /// Why pages may be written where nothing is traced, if disks were selected.
+    /// Reason for [`ProfileRun::unwatched`] if disks were selected.
     pub const SELECTED: &str = "only the selected disks were traced";
 }
 
-/// What was watched.
+/// What was profiled.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "subject")]
 pub enum Subject {
-    /// A command that was started for it, word by word, and its children.
+    /// A command that was started for the profile, and its children.
     Command {
         /// The command and its arguments.
         words: Vec<String>,
-        /// Its process.
+        /// Its process id.
         pid: u32,
     },
-    /// A process that ran already, and its children.
+    /// A running process, and its children.
     Process {
-        /// Its process.
+        /// Its process id.
         pid: u32,
         /// Its command line, as far as it could be read.
         words: Vec<String>,
@@ -134,43 +131,43 @@ impl Default for Subject {
     }
 }
 
-/// How the watching ended.
+/// How profiling ended.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "ended")]
 pub enum Ended {
     /// The command exited.
     Exited {
-        /// With this code.
+        /// Exit code.
         code: i32,
     },
     /// The command was killed.
     Killed { signal: i32 },
-    /// The time given was up.
+    /// The time limit was reached.
     #[default]
     TimeUp,
-    /// What was attached to ended.
+    /// The attached process or cgroup ended.
     Gone,
     /// The user ended it from its live view.
     Stopped,
-    /// The user interrupted the watching itself.
+    /// The user interrupted the profiler.
     Interrupted { signal: i32 },
 }
 
 /// Where the figures come from, and what they cannot show.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Source {
-    /// How the kernel was asked.
+    /// How data was collected.
     pub method: Method,
     /// The event at which a request is attributed to a thread (`block_io_start`,
     /// `block_rq_insert`, `block_rq_issue`); empty without tracepoints.
     pub attribution: String,
-    /// Every kernel program with what became of it.
+    /// All kernel programs, and why those that are not attached are not.
     pub programs: Vec<KernelProgram>,
-    /// What could not be had: figures that are missing for it, why, and how to get them.
+    /// Missing figures: why, and how to get them.
     pub missing: Vec<Missing>,
 }
 
-/// How the kernel was asked.
+/// How data was collected.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
@@ -181,7 +178,7 @@ pub enum Method {
     Counters,
 }
 
-/// A program that was to be attached to a tracepoint.
+/// A kernel program for a tracepoint.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct KernelProgram {
     pub tracepoint: String,
@@ -189,14 +186,14 @@ pub struct KernelProgram {
     pub refused: Option<String>,
 }
 
-/// Something that could not be seen.
+/// Figures that could not be observed.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Missing {
     /// The figures concerned (`latency`, `syncs by io_uring`).
     pub what: String,
     /// Why.
     pub reason: String,
-    /// How to get it, if there is a way.
+    /// How to get the figures, if possible.
     #[serde(alias = "mend")]
     pub fix: Option<String>,
 }
@@ -204,35 +201,35 @@ pub struct Missing {
 /// A device of the profile.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ProfiledDevice {
-    /// What it is. `facts.name` is that of the whole disk.
+    /// Facts about the device. `facts.name` is that of the whole disk.
     pub facts: DeviceFacts,
-    /// Names of the disks below it, at any depth: those of a volume, that of a loop device's file.
+    /// Names of the disks below it, at any depth: of a volume, or of the file of a loop device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beneath: Vec<String>,
-    /// Why its requests cannot be seen at all, if so (a device without a request queue).
+    /// Why its requests are not visible, if so (a device without a request queue).
     pub invisible: Option<String>,
     /// The kernel's own counters of the whole disk at start and end (settling included).
     pub counters: Option<(DeviceCounters, DeviceCounters)>,
-    /// The same, read after tracing began and before it ended: what the other pair counts beside it
-    /// may or may not have been traced.
+    /// The same counters, read after tracing began and before it ended. Requests that only the
+    /// other pair counts may or may not have been traced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters_within: Option<(DeviceCounters, DeviceCounters)>,
-    /// The same when what is profiled had ended, before settling.
+    /// The same counters at the end of the profiled program, before settling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters_at_end: Option<DeviceCounters>,
-    /// Requests in flight, everybody's.
+    /// Requests in flight, of all origins.
     pub depth: Depth,
     /// Requests of the program in flight (its own, and write-back of its pages).
     pub program_depth: Depth,
 }
 
-/// Requests in flight. From the first request seen to the end.
+/// Requests in flight, from the first observed request to the end.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Depth {
-    /// `(level, ns)`: how long each level lasted, ascending; from 64 on levels are lower edges of
+    /// `(level, ns)`: time at each level, ascending; from 64 on, levels are lower edges of
     /// log-linear buckets.
     pub time_ns: Vec<(u32, u64)>,
-    /// `(level, requests)`: how many requests found so many in flight on arrival, ascending.
+    /// `(level, requests)`: requests that found this many in flight on arrival, ascending.
     pub arrivals: Vec<(u32, u64)>,
     /// Highest level.
     pub max: u32,
@@ -241,45 +238,45 @@ pub struct Depth {
 }
 
 words! {
-    /// On whose behalf a request was made. In the order of reports.
+    /// On whose behalf a request was made, in the order of reports.
     #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Class {
-        /// By a thread of the program itself.
+        /// A thread of the program itself.
         #[default]
         Program,
-        /// By somebody else (a kernel thread, a `sync` by another), of pages that the program
-        /// dirtied.
+        /// Write-back of the program's dirty pages by another thread (a kernel thread, another
+        /// program's `sync`).
         WriteBack,
-        /// The file system's journal and metadata, by a kernel thread: for everybody at once.
+        /// The file system's journal and metadata, by a kernel thread on behalf of all programs.
         Journal,
-        /// Flushes of the device's cache, as the block layer sends them: several waiting requests
-        /// may share one.
+        /// Flushes of the device's cache by the block layer: one may serve several waiting
+        /// requests.
         DeviceFlush,
-        /// By or for somebody else.
+        /// On behalf of anything else.
         Other,
     }
 }
 
 impl Class {
-    /// Whether it is the program's doing.
+    /// Whether the program caused the request.
     pub fn is_of_the_program(self) -> bool {
         matches!(self, Class::Program | Class::WriteBack)
     }
 }
 
 words! {
-    /// What a request does. In the order of reports.
+    /// Operation of a request, in the order of reports.
     #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Op {
         #[default]
         Read,
-        /// Writes, those that carry a flush or FUA too.
+        /// Writes, also with flush or FUA.
         Write,
         /// Discards, secure erases and write-zeroes.
         Discard,
-        /// Flushes without data: the flush that an fsync asks for.
+        /// Flushes without data, as sent for an fsync.
         Flush,
         /// Zone commands and driver commands.
         Other,
@@ -287,18 +284,18 @@ words! {
 }
 
 words! {
-    /// A flag of a request that says why it was made. Of several the last of these counts.
-    /// By its number in the kernel programs.
+    /// A flag of a request that shows its purpose, in the order of the kernel programs' numbers. If
+    /// a request has several, the last of these counts.
     #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Flag {
-        /// None of the others: of reads, those that a thread waits for; of writes, write-back in
-        /// the background.
+        /// None of the others. Such reads are waited for by a thread; such writes are background
+        /// write-back.
         #[default]
         None,
-        /// Read ahead of what the program has asked for.
+        /// Read-ahead beyond what the program has requested.
         ReadAhead,
-        /// A write that somebody waits for. Reads do not count here.
+        /// A write that a thread waits for. Not used for reads.
         Sync,
         /// Metadata.
         Meta,
@@ -314,7 +311,7 @@ pub struct FlagRun {
     pub op: Op,
     pub flag: Flag,
     pub bytes: u64,
-    /// Of every request that was seen to end.
+    /// Of all requests whose end was observed.
     pub latency: Histogram,
 }
 
@@ -323,67 +320,65 @@ pub struct FlagRun {
 pub struct Traffic {
     /// Kernel name of the whole disk.
     pub device: String,
-    /// On whose behalf.
     pub class: Class,
-    /// What.
     pub op: Op,
-    /// Index into [`ProfileRun::groups`]; 0 for `Class::Journal` and `Class::Other` together.
+    /// Index into [`ProfileRun::groups`]; 0 for `Class::Journal` and `Class::Other`.
     pub group: u32,
     /// Requests that ended. A request may carry several merged I/Os.
     pub requests: u64,
-    /// Bytes they moved.
+    /// Bytes they transferred.
     pub bytes: u64,
-    /// Of those, bytes that did not pass the page cache (`O_DIRECT`).
+    /// Of those, bytes that bypassed the page cache (`O_DIRECT`).
     pub direct_bytes: u64,
-    /// Requests with FUA set or a flush before the data: durable by themselves.
+    /// Requests with FUA or with a flush before the data.
     pub durable: u64,
     /// Requests that ended with an error.
     pub errors: u64,
     /// From start to end, ns.
     pub latency: Histogram,
-    /// Of that, from start to issue to the device, ns: waiting in the block layer.
+    /// Of that, from start to issue to the device, ns: queue time in the block layer.
     pub queued: Histogram,
-    /// Of that, from issue to end, ns: the device.
+    /// Of that, from issue to end, ns: device time.
     pub device_time: Histogram,
     /// `(bytes, requests)` by size, ascending; sizes are exact below 32 KiB, then within 1/32.
     pub sizes: Vec<(u64, u64)>,
     /// Requests that began where an earlier one of a recent stream ended.
     pub sequential: u64,
-    /// Requests that were not sequential and kept the thread's last distance once more.
+    /// Requests that were not sequential and repeated the thread's last distance.
     pub strided: u64,
     /// Time between the starts of neighbouring requests of this kind, ns.
     pub gaps: Histogram,
     /// Sum of the squares of those times, ns².
     pub gap_square_sum: f64,
-    /// Bursts, by their number of requests: of 1, of 2 and 3, of 4 to 7, and so on. The requests of
-    /// one began less than [`Traffic::WITHIN_BURST_NS`] apart.
+    /// Bursts by their number of requests: 1, 2 to 3, 4 to 7, and so on. Consecutive requests of a
+    /// burst began less than [`Traffic::WITHIN_BURST_NS`] apart.
     #[serde(default)]
     pub bursts: Vec<u64>,
     /// Start of the first request and end of the last, ns after the beginning.
     pub active_ns: Option<(u64, u64)>,
-    /// Requests that ended and their bytes per interval; none in earlier records.
+    /// Completed requests and their bytes per interval; empty in earlier records.
     #[serde(default, skip_serializing_if = "CounterSeries::is_empty")]
     pub counters: CounterSeries,
 }
 
 impl Traffic {
-    /// From this distance on a request begins another burst, ns.
+    /// Minimum distance from the previous request at which a new burst begins, ns.
     pub const WITHIN_BURST_NS: u64 = 1 << 15;
 }
 
 /// Threads of one name.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Group {
-    /// The threads' name (at most 15 bytes, as the kernel keeps it).
+    /// Name of the threads (at most 15 bytes, as kept by the kernel).
     pub name: String,
-    /// How many threads of the program of this name did I/O.
+    /// Number of the program's threads of this name that did I/O.
     pub threads: u32,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ThreadRun {
     pub name: String,
-    /// Thread id; `None` for all that did not find a place, together.
+    /// Thread id; `None` for all threads together that did not fit into the table.
     pub tid: Option<u32>,
     /// Process id.
     pub pid: u32,
@@ -395,28 +390,28 @@ pub struct ThreadRun {
     pub reads: u64,
     /// Write requests it started.
     pub writes: u64,
-    /// Discards and others it started.
+    /// Discards and other requests it started.
     pub others: u64,
     /// Bytes read by requests that it started.
     pub read_bytes: u64,
     /// Bytes written by requests that it started.
     pub write_bytes: u64,
-    /// Of its reads and writes, how many were sequential.
+    /// Sequential reads and writes.
     pub sequential: u64,
     /// Sync calls of every kind.
     pub syncs: u64,
-    /// Time in them, ns.
+    /// Time in sync calls, ns.
     pub sync_ns: u64,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct FileRun {
-    /// Path, as far as the kernel's names lead; or what stands for it: `/dev/vda1 and its file
-    /// system's metadata` is what went through the device's own page cache.
+    /// Path, as far as known from the kernel's names, or a description in its place: `/dev/vda1 and
+    /// its file system's metadata` is I/O through the device's own page cache.
     pub path: String,
     /// Kernel name of the whole disk.
     pub device: String,
-    /// Inode number; 0 where it has none.
+    /// Inode number; 0 if it has none.
     pub inode: u64,
     /// Read requests.
     pub reads: u64,
@@ -427,23 +422,23 @@ pub struct FileRun {
     pub write_bytes: u64,
     /// Of the bytes written, those by write-back.
     pub write_back_bytes: u64,
-    /// Of all bytes, those that did not pass the page cache.
+    /// Bytes that bypassed the page cache.
     pub direct_bytes: u64,
-    /// Of the requests, how many were sequential.
+    /// Sequential requests.
     pub sequential: u64,
     /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in earlier records.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub read_latency: Histogram,
-    /// The same of its writes.
+    /// The same for its writes.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub write_latency: Histogram,
 }
 
 impl FileRun {
-    /// The end of the path of direct I/O whose file the kernel does not tell.
+    /// Suffix of the path of direct I/O if the kernel does not show its file.
     pub const UNKNOWN: &str = "file unknown";
 
-    /// Whether it stands for such I/O of any file of its disk.
+    /// Whether it is such I/O, to any file of its disk.
     pub fn is_unknown(&self) -> bool {
         self.inode == 0 && self.path.ends_with(FileRun::UNKNOWN)
     }
@@ -451,7 +446,7 @@ impl FileRun {
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct CgroupRun {
-    /// Its path, or its number where no path was found.
+    /// Its path; if unknown, its number.
     pub path: String,
     pub requests: u64,
     pub read_bytes: u64,
@@ -460,7 +455,7 @@ pub struct CgroupRun {
     /// Latencies of its reads, ns, each within 1/16 or 0.6 µs; empty in earlier records.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub read_latency: Histogram,
-    /// The same of its writes.
+    /// The same for its writes.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub write_latency: Histogram,
 }
@@ -472,7 +467,6 @@ fn is_empty(histogram: &Histogram) -> bool {
 /// Requests of the program per interval.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct TrafficSeries {
-    /// What.
     pub op: Op,
     /// Requests and bytes per interval.
     pub counters: CounterSeries,

@@ -14,18 +14,17 @@ words! {
     }
 }
 
-/// The only frame of a program's side that was not read: the process had ended.
+/// The only user frame of a stack that was not read because the process had ended.
 pub const ENDED: &str = "[ended before its functions were read]";
 
 /// A stack, and how often it was seen.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct StackRun {
-    /// What was done there.
     pub kind: StackKind,
     /// Name of the thread, cut to 15 bytes by the kernel.
     pub thread: String,
-    /// Functions of the program, the outermost first; a frame whose function is not known has the
-    /// file that it is in, in brackets.
+    /// Functions of the program, the outermost first. A frame of an unknown function has the name
+    /// of its file, in brackets.
     pub user: Vec<String>,
     /// Functions of the kernel, the outermost first.
     pub kernel: Vec<String>,

@@ -1,4 +1,4 @@
-//! The rates of a check or run in few bytes, beside its records: what later ones are compared with.
+//! The rates of a check or run in a few bytes, beside its records, for comparison with later ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub const SUMMARY_SCHEMA: &str = "iosonde.summary/1";
 /// Name of the file in a result folder.
 pub const SUMMARY: &str = "summary.json";
 
-/// A check or run in few numbers.
+/// Summary of a check or run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Summary {
     /// [`SUMMARY_SCHEMA`].
@@ -20,12 +20,12 @@ pub struct Summary {
     pub filesystem: Option<String>,
     /// Size of the test file, bytes.
     pub bytes: u64,
-    /// Length of each row, ns; 0 where time does not end it.
+    /// Duration of each row, ns; 0 if it is not limited by time.
     pub length_ns: u64,
-    /// What distinguishes the load of a run from others; empty for a check, whose rows have names.
+    /// Identification of the load of a run; empty for a check, whose rows have names.
     #[serde(default)]
     pub load: String,
-    /// The rows that were measured.
+    /// Measured rows.
     pub rows: Vec<SummaryRow>,
 }
 
@@ -34,7 +34,7 @@ pub struct SummaryRow {
     pub title: String,
     /// Operations per second.
     pub iops: f64,
-    /// Whether later ones are compared with it.
+    /// Whether later results are compared with it.
     #[serde(default = "yes")]
     pub is_reference: bool,
 }
@@ -44,7 +44,7 @@ fn yes() -> bool {
 }
 
 impl Summary {
-    /// Of a target, without rows.
+    /// A summary of a target, without rows.
     pub fn of(target: &TargetFacts, bytes: u64, length_ns: u64) -> Summary {
         let device = target.device.as_ref();
         let name = device.map(|device| device.serial.as_ref().unwrap_or(&device.name).clone());
@@ -59,7 +59,7 @@ impl Summary {
         }
     }
 
-    /// Whether another one measured the same in the same way.
+    /// Whether the other summary is of the same storage, load and settings.
     pub fn is_like(&self, other: &Summary) -> bool {
         !self.storage.is_empty()
             && Summary { rows: Vec::new(), ..self.clone() }

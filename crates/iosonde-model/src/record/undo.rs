@@ -1,19 +1,20 @@
-//! What stood on a device before it was written: enough to make its file systems and partitions be
-//! found again, as long as their data was not overwritten.
+//! Data saved from a device before it is written: enough to recover its file systems and
+//! partitions, unless their data is overwritten.
 
 use serde::{Deserialize, Serialize};
 
 /// Name and version of the schema.
 pub const UNDO_SCHEMA: &str = "iosonde.undo/1";
 
-/// The account of one device; the bytes lie in a file beside it, piece after piece.
+/// Description of the saved data of one device; the bytes are in a separate file, piece after
+/// piece.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Undo {
     /// [`UNDO_SCHEMA`].
     pub schema: String,
     /// Path of the device, as given.
     pub path: String,
-    /// Identity, as `--destroy-data` takes it.
+    /// Identity, as `--destroy-data` expects it.
     pub id: String,
     /// Kernel name.
     pub name: String,
@@ -21,41 +22,41 @@ pub struct Undo {
     pub model: Option<String>,
     /// Size of the device, bytes.
     pub bytes: u64,
-    /// The kernel's serial number of this appearance of the disk.
+    /// The kernel's sequence number of this disk instance (`diskseq`).
     pub disk_sequence: Option<u64>,
-    /// Each signature that was found.
+    /// Signatures that were found.
     pub signatures: Vec<Signature>,
-    /// What was saved, ascending and without overlap.
+    /// Saved pieces, ascending and without overlap.
     pub pieces: Vec<Piece>,
 }
 
 /// A signature that was found.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Signature {
-    /// The word that `--overwrite-signature` takes.
+    /// The word that `--overwrite-signature` expects.
     pub kind: String,
-    /// Where, bytes.
+    /// Offset, bytes.
     pub offset: u64,
 }
 
 /// Bytes that were saved.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Piece {
-    /// Where they stood, bytes.
+    /// Offset on the device, bytes.
     pub offset: u64,
-    /// How many.
+    /// Length, bytes.
     pub length: u64,
     /// Their SHA-256, in hexadecimal digits.
     pub sha256: String,
 }
 
 impl Undo {
-    /// Name of the account of the device with this number, from 1.
+    /// File name of the description of a device, by its number from 1.
     pub fn name(number: usize) -> String {
         format!("undo-{number}.json")
     }
 
-    /// Name of the file with its bytes.
+    /// File name of its bytes.
     pub fn bytes_name(number: usize) -> String {
         format!("undo-{number}.bin")
     }

@@ -20,7 +20,6 @@ pub struct VerifyRun {
     pub schema: String,
     /// Version of the program that wrote it.
     pub program: String,
-    /// What was to be done.
     pub plan: VerifyPlan,
     /// Wall-clock time at the start, ns since 1970.
     pub started_unix_ns: u64,
@@ -28,48 +27,48 @@ pub struct VerifyRun {
     pub outcome: Outcome,
     /// From the first operation to the last, ns.
     pub elapsed_ns: u64,
-    /// What carried the I/O.
     pub backend: BackendFacts,
-    /// What the target truly was.
+    /// Facts about the target, as observed.
     pub target: TargetFacts,
     /// One entry per job of the plan.
     pub jobs: Vec<VerifyJobRun>,
     /// CPU use of the whole process.
     pub process: ProcessUse,
-    /// Whether the target had no name, so that it is gone.
+    /// Whether the target was a file without a name, which no longer exists.
     #[serde(default)]
     pub unnamed: bool,
     /// Device counters at start and end.
     pub device: Option<(DeviceCounters, DeviceCounters)>,
-    /// Whether the page cache was asked to let go of the target before it was read back.
+    /// Whether the kernel was requested to drop the target from its page cache before the
+    /// read-back.
     pub cache_dropped: bool,
-    /// Where the ledger came from, for a check.
+    /// The ledger that was used, for a check.
     pub ledger: Option<LedgerUse>,
-    /// Faults that were injected on purpose, as asked for, with how often they struck.
+    /// Faults that were injected on request, with their number of occurrences.
     pub injected: Vec<(String, u64)>,
 }
 
-/// The ledger that a check was made with.
+/// The ledger used by a check.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct LedgerUse {
     /// Its file.
     pub path: String,
     /// When its run began, ns since 1970.
     pub created_unix_ns: u64,
-    /// Whether its run came to an orderly end.
+    /// Whether its run ended in order.
     pub ended: bool,
-    /// Only what a flush made durable was required: power was lost, or may have been.
+    /// Whether only durable changes were required: power was lost, or may have been.
     pub durable_only: bool,
-    /// What is to be said about it.
+    /// Remarks on the ledger, for the report.
     pub notes: Vec<String>,
 }
 
-/// What one job saw.
+/// Observations of one job.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct VerifyJobRun {
     /// Operations of the plan's stream that were submitted.
     pub ops: u64,
-    /// Of these, the first that were all acknowledged.
+    /// Leading operations that were all acknowledged.
     pub acked_ops: u64,
     /// Bytes read, reading back included.
     pub read_bytes: u64,
@@ -77,33 +76,33 @@ pub struct VerifyJobRun {
     pub trimmed_bytes: u64,
     /// Flushes acknowledged.
     pub flushes: u64,
-    /// Times that a block of which something is required was read and judged.
+    /// Judged reads of a block with a requirement.
     pub checked: u64,
-    /// Of these, times that a change was pending, so that more than one content was right.
+    /// Of these, reads during a pending change, when several contents were right.
     pub uncertain: u64,
-    /// Times that a block was read of which nothing is required.
+    /// Reads of a block without a requirement.
     pub unrequired: u64,
     /// Blocks changed at least once.
     pub changed_blocks: u64,
-    /// Blocks read and judged when everything was read back.
+    /// Blocks read and judged in the final read-back.
     pub swept_blocks: u64,
-    /// Blocks of all that was to be read back.
+    /// Blocks to be read back.
     pub sweep_blocks: u64,
-    /// Blocks that could not be read: an honest failure, reported apart.
+    /// Blocks that could not be read, counted apart from wrong content.
     pub unreadable_blocks: u64,
-    /// Blocks that were not what they must be, by what went wrong.
+    /// Blocks with wrong content, by class.
     pub failed_blocks: BTreeMap<Class, u64>,
-    /// The first of them in detail.
+    /// The first failures in detail.
     pub failures: Vec<Failure>,
     /// Errors by operation and errno.
     pub errors: BTreeMap<String, u64>,
     /// The first error: offset, bytes, errno.
     pub first_error: Option<(u64, u64, String)>,
-    /// Operations that were cut short and continued.
+    /// Short transfers that were continued.
     pub short_transfers: u64,
     /// Most requests in flight.
     pub in_flight_max: u32,
-    /// Requests that never came back.
+    /// Requests that never completed.
     pub abandoned: u32,
     /// Latency of reads, from before submission, ns.
     pub read_latency: Histogram,
@@ -121,16 +120,16 @@ pub struct VerifyJobRun {
     pub cpu_user_ns: u64,
     /// CPU time of the thread, system, ns.
     pub cpu_system_ns: u64,
-    /// Every second or so: number of the next operation, and the time, ns since 1970.
+    /// About once a second: number of the next operation, and the time, ns since 1970.
     pub marks: Vec<(u64, u64)>,
 }
 
-/// One block that was not what it must be.
+/// One block with wrong content.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Failure {
     /// First byte of the block on the target.
     pub offset: u64,
-    /// Job whose block it is.
+    /// Job that owns the block.
     pub owner: u16,
     /// Number of the block within that job's part.
     pub block: u64,
@@ -142,27 +141,27 @@ pub struct Failure {
     pub high: u32,
     /// The last generation that a flush made durable.
     pub durable: u32,
-    /// Number of the operation that read it; `None` when everything was read back.
+    /// Number of the operation that read it; `None` in the final read-back.
     pub op: Option<u64>,
-    /// Operations of the owner that were submitted by then.
+    /// Operations that the owner had submitted by then.
     pub after_ops: u64,
     /// When it was read, ns since 1970.
     pub seen_unix_ns: u64,
-    /// What a second read of the block gave.
+    /// Result of a second read of the block.
     pub reread: Reread,
 }
 
-/// What a second read of a failed block gave.
+/// Result of a second read of a failed block.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reread {
-    /// There was none.
+    /// There was no second read.
     #[default]
     None,
     /// The same as the first.
     Same,
-    /// What must be there: the first read was wrong, and not what is stored.
+    /// The required content: the first read was wrong, not the stored data.
     Right,
-    /// Something else that is wrong.
+    /// Other wrong content.
     Other,
 }

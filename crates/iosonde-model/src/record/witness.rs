@@ -1,19 +1,19 @@
-//! What another program measured of the same load.
+//! Result of another program for the same load.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One run of another program, as it reported it. All jobs and directions together, but for syncs.
+/// One run of another program, as it reported it: all jobs and directions together, without syncs.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct WitnessRun {
-    /// Name and version as the program says them: `fio-3.33`.
+    /// Name and version as the program reports them: `fio-3.33`.
     pub program: String,
     /// Operations completed.
     pub ops: u64,
     /// Operations per second: each direction over its own time, summed.
     pub iops: f64,
-    /// Latency, from before submission: middle of a bucket in ns, and operations in it.
+    /// Latency from before submission: midpoint of a bucket in ns, and its operations.
     pub latency: BTreeMap<u64, u64>,
 }
 

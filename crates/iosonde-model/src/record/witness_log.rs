@@ -1,8 +1,8 @@
-//! What another machine saw of a run before this one lost its power: the witness and its log.
+//! The witness, another machine that follows a run until this one loses power, and its log.
 //!
-//! A run that is to be cut off sends a witness, line by line, what it is about to make durable and
-//! what was answered; it goes on only when the witness has the line on its own storage. Afterwards
-//! the log says what must be there.
+//! Before and after each flush, a run that awaits a power cut sends a line to the witness. It
+//! continues only when the witness has the line on its own storage. Afterwards the log shows which
+//! data must be present.
 //!
 //! ```text
 //! hello iosonde-witness/1 RUN HEADER   the header of the ledger, in one line
@@ -13,13 +13,13 @@
 //! ```
 //!
 //! Each line is answered by `ok N`, the number of the line from 1, or by `error WORDS`. The flushes
-//! of a job are counted from 1, and it sends no operation of the period after a flush before `post`
-//! was answered: so the log bounds from above, too, how far the job can have come.
+//! of a job are counted from 1. A job sends no operation that follows a flush before `post` was
+//! answered, so that the log also limits from above how far the job can be.
 //!
-//! In the log each line has its number, its time in ns since 1970 and a CRC-32C of all that in
-//! front of it. A last line without its end was cut off with the witness and is dropped, which is
-//! reported; it may have been answered nevertheless, and the bound from above allows for it. Any
-//! other line that is not whole is an error.
+//! In the log, each line is preceded by its number and its time in ns since 1970, and all that by
+//! its CRC-32C. An incomplete last line was cut off with the witness; it is dropped, which is
+//! reported. It may have been answered nevertheless, which the upper limit allows for. Any other
+//! incomplete line is an error.
 
 mod line;
 mod read;
@@ -34,23 +34,23 @@ pub use line::{Line, LineError, MAX_LINE_BYTES};
 pub use read::{WitnessLog, WitnessLogError};
 pub use write::{Recorder, Unrecorded};
 
-/// What was reported about one job.
+/// Reported progress of one job.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct WitnessedJob {
     /// Flushes that were answered.
     pub flushes: u64,
-    /// Operations that have to survive: every one before this one.
+    /// All operations before this one have to survive.
     pub durable_ops: u64,
-    /// A flush was about to be sent after so many answered operations, and nobody knows how it
-    /// ended. All of them were submitted.
+    /// Answered operations before a flush that was announced and whose result is unknown. All of
+    /// them were submitted.
     pub pending_ops: Option<u64>,
-    /// No operation was submitted that comes after this flush of the job, counted from 1.
+    /// No operation after this flush of the job, counted from 1, was submitted.
     pub submitted_at_most_flush: u64,
 }
 
 impl WitnessedJob {
-    /// What this job's part of the target may and must hold: what was made durable, and anything up
-    /// to the flush that it cannot have passed.
+    /// Permitted and required content of this job's part of the target: durable operations, and any
+    /// up to the flush that the job cannot have passed.
     pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
         let answered = self.pending_ops.unwrap_or(self.durable_ops);
         let submitted = self.submitted_at_most(plan, job);
@@ -63,11 +63,11 @@ impl WitnessedJob {
         replay(plan, job, &known, submitted.is_some())
     }
 
-    /// No operation from this one on was submitted; `None` if that is not known, because the job
-    /// flushes at its end alone.
+    /// No operation from this one on was submitted; `None` if that is unknown, because the job
+    /// flushes only at its end.
     fn submitted_at_most(&self, plan: &VerifyPlan, job: usize) -> Option<u64> {
         match self.pending_ops {
-            // Everything was answered before the flush was reported of, and nothing was sent since.
+            // All operations were answered before the flush was announced, and none was sent since.
             Some(ops) if self.submitted_at_most_flush == self.flushes + 1 => return Some(ops),
             // The only flush is the last one, and nothing comes after it.
             None if plan.flush_every == 0 && self.flushes > 0 => return Some(self.durable_ops),
@@ -81,12 +81,12 @@ impl WitnessedJob {
         };
         let mut flushes = VerifyStream::new(plan, job).filter(|op| op.way == IoKind::Sync);
         let next = flushes.find(|op| passed.is_none_or(|passed| op.index > passed));
-        // After the last flush of a stream comes what is left of it.
+        // The rest of a stream follows its last flush.
         Some(next.map_or(u64::MAX, |op| op.index))
     }
 }
 
-/// What was said so far, in an order that makes sense.
+/// State of the conversation, whose order is checked.
 #[derive(Debug, Default)]
 struct Conversation {
     header: Option<LedgerHeader>,
@@ -96,7 +96,7 @@ struct Conversation {
 }
 
 impl Conversation {
-    /// Takes in one line, or says why it cannot come here.
+    /// Processes one line, or returns why it is not permitted here.
     fn hear(&mut self, line: Line) -> Result<(), String> {
         if self.ended {
             return Err("found a line after `bye`".into());

@@ -1,23 +1,23 @@
-//! What was checked before a target was opened for writing.
+//! Checks of a target before it was opened for writing.
 
 use serde::{Deserialize, Serialize};
 
-/// The safety gate's account of one target that is written: enough to judge afterwards whether the
-/// write was right.
+/// Result of the safety checks of one target that is written: enough to judge later whether the
+/// write was permitted.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct WriteAudit {
     /// Path as given.
     pub path: String,
-    /// What `--destroy-data` has to name; empty for a file.
+    /// Identity that `--destroy-data` has to name; empty for a file.
     pub identity: String,
-    /// Serial number of the disk, where it shows one.
+    /// Serial number of the disk, if it reports one.
     pub serial: Option<String>,
-    /// The kernel's number of this appearance of the disk (`diskseq`).
+    /// The kernel's sequence number of this disk instance (`diskseq`).
     pub disk_sequence: Option<u64>,
     /// Each check and its result, in their order.
     pub checks: Vec<WriteCheck>,
-    /// What could not be examined, although somebody could be hidden there.
+    /// Places that could not be examined, where a user of the target may be hidden.
     pub unseen: Vec<String>,
     /// The consents that were needed, as they were typed.
     pub consents: Vec<String>,
@@ -28,7 +28,6 @@ pub struct WriteAudit {
 pub struct WriteCheck {
     /// What was checked.
     pub check: String,
-    /// What it showed.
     pub result: String,
 }
 
@@ -38,12 +37,12 @@ impl WriteAudit {
         self.checks.push(WriteCheck { check: check.into(), result: result.into() });
     }
 
-    /// Whether this consent, as it was typed, is about this target and changes anything. Who can be
-    /// examined changes from minute to minute: agreeing to write in spite of the others is never
-    /// wrong where it names what is written.
+    /// Whether this consent, as typed, applies to this target and is needed. The processes that can
+    /// be examined change from minute to minute. Accepting the others is therefore always right if
+    /// the consent names the target.
     #[must_use]
     pub fn needed(&self, option: &str) -> bool {
-        // So does what could be inspected in the time.
+        // What can be inspected in the time limit changes too.
         let unseen = ["--accept-unseen-processes=", "--accept-unseen="];
         let names =
             |name: &str| unseen.iter().any(|unseen| option.strip_prefix(unseen) == Some(name));
@@ -51,7 +50,7 @@ impl WriteAudit {
             || names(if self.is_of_device() { &self.identity } else { &self.path })
     }
 
-    /// One line for each thing that a reader of the result may want to know.
+    /// Lines of the report, each with a name and a value.
     #[must_use]
     pub fn lines(&self) -> Vec<(String, String)> {
         let mut lines = Vec::new();

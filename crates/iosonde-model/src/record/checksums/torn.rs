@@ -1,19 +1,19 @@
-//! What is left of a write that a kill or a power cut ended: the beginning of a line, zeros where
-//! the file system had made a file longer and not written the data yet, or both.
+//! Remains of a write that a kill or a power cut interrupted: the beginning of a line, zeros where
+//! the file system had extended a file but not written the data, or both.
 
 use super::{SEAL, is_checksum, is_inside};
 
-/// Data is written in whole sectors of at least so many bytes.
+/// Smallest sector in which data is written, bytes.
 const SECTOR: usize = 512;
 
-/// What stands before zeros that reach to the end of a sector, or of the text.
+/// The text before zeros that reach to the end of a sector or of the text.
 pub(super) fn before_zeros(text: &[u8]) -> &[u8] {
     let Some(start) = text.iter().position(|byte| *byte == 0) else { return text };
     let end = text.len().min((start + 1).next_multiple_of(SECTOR));
     if text[start..end].iter().all(|byte| *byte == 0) { &text[..start] } else { text }
 }
 
-/// Whether a line is the beginning of one of a list.
+/// Whether this is the incomplete beginning of a line of a list.
 pub(super) fn is_beginning(line: &str) -> bool {
     let is_hex = |text: &str| is_checksum(&format!("{text:0<64}"));
     let (sum, name) = line.split_once("  ").unwrap_or((line.trim_end_matches(' '), ""));

@@ -1,11 +1,11 @@
-//! What the program asked of the kernel by system calls: syncs, opens, reads and writes.
+//! System calls of the program: syncs, opens, reads and writes.
 
 use serde::{Deserialize, Serialize};
 
 use iosonde_stats::Histogram;
 
 words! {
-    /// A kind of call that makes data durable. In the order of reports.
+    /// A kind of call that makes data durable, in the order of reports.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum SyncKind {
@@ -34,17 +34,16 @@ pub struct SyncRun {
     pub group: u32,
     /// Calls that returned.
     pub calls: u64,
-    /// Of those, with an error.
+    /// Calls that returned an error.
     pub errors: u64,
-    /// From call to return, ns.
+    /// Duration of the calls, ns.
     pub latency: Histogram,
-    /// Where that time went; `None` in records of earlier versions.
+    /// Breakdown of that time; `None` in records of earlier versions.
     pub phases: Option<SyncPhases>,
 }
 
-/// Time of sync calls by what was in flight meanwhile. Where several were, the last of these
-/// counts, so that the three add up to no more than the whole; the rest is waiting for anything
-/// else.
+/// Time of sync calls by the requests in flight. If there are several kinds, the last of these
+/// counts, so that the sum of the three does not exceed the whole. The rest is other waiting.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct SyncPhases {
     /// Writes of the program's data, ns.
@@ -55,42 +54,42 @@ pub struct SyncPhases {
     pub flush_ns: u64,
 }
 
-/// Read calls of the program at the page cache, direct ones apart. Pages of memory-mapped files are
-/// not in it.
+/// Page cache use of the program's read calls, without direct ones. Pages of memory-mapped files
+/// are not included.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PageCache {
     /// Size of a page, bytes.
     pub page_bytes: u64,
-    /// Pages that read calls looked up, each time anew.
+    /// Pages looked up by read calls, repeated look-ups included.
     pub looked_up_pages: u64,
-    /// Pages that the reading threads brought in, with those read ahead.
+    /// Pages added to the cache by the reading threads, read-ahead included.
     pub brought_in_pages: u64,
 }
 
-/// How files were opened, and flags set later.
+/// How files were opened, and flags that were set later.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct OpenCounts {
     /// Calls of open, openat, openat2 and creat.
     pub opens: u64,
-    /// Of those and of fcntl(F_SETFL), with O_DIRECT.
+    /// Calls of these and of fcntl(F_SETFL) with O_DIRECT.
     pub direct: u64,
     /// With O_SYNC.
     pub sync: u64,
-    /// With O_DSYNC and not O_SYNC.
+    /// With O_DSYNC but not O_SYNC.
     pub dsync: u64,
 }
 
-/// Read and write calls of every kind, as the kernel accounts them per process: all files, sockets
-/// and pipes together.
+/// Read and write calls of every kind, as accounted by the kernel per process: files, sockets and
+/// pipes together.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct CallCounts {
     /// Read calls.
     pub reads: u64,
     /// Write calls.
     pub writes: u64,
-    /// Bytes asked by read calls and given.
+    /// Bytes returned by read calls.
     pub read_bytes: u64,
-    /// Bytes given by write calls.
+    /// Bytes passed to write calls.
     pub written_bytes: u64,
     /// Bytes fetched from storage.
     pub storage_read_bytes: u64,

@@ -5,54 +5,53 @@ use serde::{Deserialize, Serialize};
 /// Work of one kind, of all programs and file systems together.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct FileSystemRun {
-    /// Kind.
     pub work: FileSystemWork,
-    /// How many times.
+    /// Number of occurrences.
     pub times: u64,
-    /// Pages written; blocks of a commit; operations that it made durable. 0 for others.
+    /// Pages written, blocks of a commit, or operations that it made durable; otherwise 0.
     pub amount: u64,
-    /// Time that it took, ns; 0 where it has no end of its own.
+    /// Duration, ns; 0 for work without an observable end.
     pub total_ns: u64,
 }
 
 words! {
-    /// What a file system does between the calls of programs and the requests of the block layer,
-    /// by its number in the kernel programs.
+    /// What a file system does between system calls and block layer requests, in the order of the
+    /// kernel programs' numbers.
     #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum FileSystemWork {
-        /// ext4 writes dirty pages of a file in a call of the program (fsync, or a limit of dirty
-        /// pages).
+        /// ext4 writes dirty pages of a file during a call of the program (fsync, or a limit of
+        /// dirty pages).
         PagesOfProgram,
-        /// The same in a thread of the kernel, or of another program.
+        /// The same in a kernel thread or another program.
         PagesOfOthers,
-        /// A round of write-back because there are many dirty pages.
+        /// Write-back because there are many dirty pages.
         WriteBackBackground,
-        /// Because memory is short.
+        /// Write-back because memory is short.
         WriteBackMemory,
-        /// Because somebody waits for a sync.
+        /// Write-back for a sync.
         WriteBackSync,
-        /// Because pages have been dirty for long.
+        /// Write-back because pages have been dirty for long.
         WriteBackAge,
-        /// For another reason.
+        /// Write-back for another reason.
         WriteBackOther,
-        /// ext4's journal commits a transaction; its time is that of the three steps.
+        /// ext4's journal commits a transaction; the time is that of the three steps.
         Commit,
         /// Operations of programs in these transactions.
         CommitOperations,
-        /// First step of a commit: operations under way are waited for.
+        /// First step of a commit: waiting for running operations.
         CommitWait,
-        /// Second: data of files is written before the log.
+        /// Second step: writing file data before the log.
         CommitData,
-        /// Third: blocks and the commit record are written to the log.
+        /// Third step: writing blocks and commit record to the log.
         CommitLog,
-        /// XFS writes its log out in a call of the program.
+        /// XFS writes its log during a call of the program.
         LogForceOfProgram,
-        /// The same elsewhere.
+        /// XFS writes its log elsewhere.
         LogForceOfOthers,
-        /// A call of the program waits for room in the log of XFS.
+        /// A call of the program waits for space in the log of XFS.
         LogFullOfProgram,
-        /// The same elsewhere.
+        /// Another thread waits for space in the log of XFS.
         LogFullOfOthers,
     }
 }

@@ -16,7 +16,7 @@ pub const MAX_LINE_BYTES: usize = MAX_HEADER_BYTES as usize + 128;
 /// What a run sends to its witness.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
-    /// Which run it is.
+    /// The run, by the header of its ledger.
     Hello(Box<LedgerHeader>),
     /// A flush is about to be sent.
     Pre {
@@ -24,10 +24,10 @@ pub enum Line {
         job: u32,
         /// Number of the flush, from 1.
         flush: u64,
-        /// Operations of the job, from the first, that were answered before.
+        /// Leading operations of the job that were answered before.
         ops: u64,
     },
-    /// That flush was answered, and well.
+    /// The flush succeeded.
     Post {
         /// Number of the job.
         job: u32,
@@ -44,7 +44,7 @@ impl Line {
     /// The first line of a run.
     ///
     /// # Errors
-    /// If the header contradicts itself, is too long, or would not be read as it is.
+    /// If the header contradicts itself, is too long, or is not read back as it was written.
     pub fn hello(header: LedgerHeader) -> io::Result<Line> {
         header.to_json()?;
         Ok(Line::Hello(Box::new(header)))
@@ -65,10 +65,10 @@ impl fmt::Display for Line {
     }
 }
 
-/// Why a line is none.
+/// Why a line is not valid.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum LineError {
-    /// It has another form.
+    /// It is malformed.
     #[error(
         "found `{0}`, expected `hello {PROTOCOL}{VERSION} RUN HEADER`, `pre JOB FLUSH OPS`, \
          `post JOB FLUSH OPS` or `bye`"
@@ -77,7 +77,7 @@ pub enum LineError {
     /// The other side speaks another version.
     #[error("found `{0}`, expected `{PROTOCOL}{VERSION}`: use the same version on both sides")]
     OtherVersion(String),
-    /// The header makes no sense.
+    /// The header is not valid.
     #[error("the header of the run: {0}")]
     Header(String),
 }
@@ -123,8 +123,7 @@ fn hello(rest: &str, malformed: impl Fn() -> LineError) -> Result<Line, LineErro
     Ok(Line::Hello(Box::new(header)))
 }
 
-/// Digits as they are written here, and nothing else that a parser would take: no sign, no zeros in
-/// front.
+/// Parses digits only in the form that is written here: no sign, no leading zeros.
 pub(super) fn number(word: &str) -> Option<u64> {
     let plain =
         word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));

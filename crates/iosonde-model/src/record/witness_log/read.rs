@@ -9,16 +9,16 @@ use crate::content::block::crc32c;
 use crate::record::given::{self, GivenError};
 use crate::record::ledger_file::{LedgerError, LedgerHeader};
 
-/// Longest line of a log, bytes: checksum, number and time stand before what was said.
+/// Longest line of a log, bytes: checksum, number and time precede the text.
 const MAX_LOGGED_BYTES: u64 = MAX_LINE_BYTES as u64 + 64;
 
-/// Why there is nothing to judge by.
+/// Why a log cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WitnessLogError {
-    /// No file, or none that can be read.
+    /// The file is missing or cannot be read.
     #[error(transparent)]
     Given(#[from] GivenError),
-    /// Something else.
+    /// The file is not a log.
     #[error("found a file that begins with `{found}`, expected the log of a witness")]
     NotALog {
         /// Its first bytes, escaped.
@@ -30,7 +30,7 @@ pub enum WitnessLogError {
     /// Written by another version.
     #[error("the log cannot be read by this program: {0}")]
     OtherVersion(LineError),
-    /// What it says cannot be trusted.
+    /// The log is damaged.
     #[error("the log is damaged in line {line}: {found}; use another copy of it")]
     Damaged {
         /// Number of the line, from 1.
@@ -43,37 +43,37 @@ pub enum WitnessLogError {
     Run(#[from] LedgerError),
 }
 
-/// What a witness knows of a run.
+/// A witness's log of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WitnessLog {
-    /// Which run it was.
+    /// The run, by the header of its ledger.
     pub header: LedgerHeader,
     /// One per job.
     pub jobs: Vec<WitnessedJob>,
-    /// Whether the run ended in order: nothing was cut.
+    /// Whether the run ended in order, without a power cut.
     pub ended: bool,
-    /// When the first line came, ns since 1970 by the witness's clock.
+    /// Time of the first line, ns since 1970 by the witness's clock.
     pub first_unix_ns: u64,
-    /// When the last one came.
+    /// Time of the last line, ns since 1970.
     pub last_unix_ns: u64,
-    /// What makes a check by this log weaker than it could be, to be reported.
+    /// Why a check with this log is weaker than usual, for the report.
     pub notes: Vec<String>,
 }
 
 impl WitnessLog {
-    /// Reads a log of a run whose operations follow from its plan by this law.
+    /// Reads a log of a run whose operations follow from its plan by this version of the algorithm.
     ///
     /// # Errors
-    /// If it is missing, something else, damaged before its last line, or of another version.
+    /// If it is missing, not a log, damaged before its last line, or of another version.
     pub fn read(path: &Path, stream_version: u32) -> Result<WitnessLog, WitnessLogError> {
         let (file, _) = given::open(path)?;
         WitnessLog::parse(&mut BufReader::new(file), stream_version)
     }
 
-    /// The same from anything that gives bytes.
+    /// The same from any source of bytes.
     ///
     /// # Errors
-    /// As [`read`](WitnessLog::read), but for those of opening.
+    /// As [`read`](WitnessLog::read), except those of opening.
     pub fn parse(
         source: &mut dyn BufRead,
         stream_version: u32,
@@ -98,7 +98,7 @@ impl WitnessLog {
                     "line {number} of the witness's log, the last, is cut off and was not taken \
                      into account"
                 ));
-                // It may have been the answer to the flush that is under way.
+                // The lost line may have confirmed the flush in flight.
                 for job in heard.jobs.iter_mut().filter(|job| job.pending_ops.is_some()) {
                     job.submitted_at_most_flush = job.submitted_at_most_flush.saturating_add(1);
                 }

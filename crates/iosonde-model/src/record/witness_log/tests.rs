@@ -1,4 +1,4 @@
-//! What a witness takes, and what its log still says in every broken form.
+//! Lines that a witness accepts, and its log in every damaged form.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -238,7 +238,7 @@ fn the_ledger_of_a_cut_run_reaches_to_the_flush_that_was_not_passed() {
     assert_eq!(bound(job(1, flushes[0], None, 2)), Some(flushes[1]));
     assert_eq!(bound(job(2, flushes[1], None, 3)), Some(flushes[2]));
     assert_eq!(job(0, 0, None, 1).submitted_at_most(&plan(0), 0), None);
-    // The block that the first operation changes has to be there once a flush came after it.
+    // The block of the first operation is required once a flush followed it.
     let block = VerifyStream::new(&nine, 0).next().unwrap().first;
     let required = |job: WitnessedJob| job.ledger(&nine, 0).generations(block).2;
     assert_eq!(required(job(0, 0, Some(flushes[0]), 1)), 0);

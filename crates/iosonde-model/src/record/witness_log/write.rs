@@ -17,13 +17,13 @@ pub struct Recorder {
     conversation: Conversation,
 }
 
-/// Why a line was not recorded. The conversation is over then.
+/// Why a line was not recorded. This ends the conversation.
 #[derive(Debug, thiserror::Error)]
 pub enum Unrecorded {
-    /// It makes no sense.
+    /// The line is malformed.
     #[error(transparent)]
     Line(#[from] LineError),
-    /// It makes none here.
+    /// The line is not permitted here.
     #[error("{0}")]
     Order(String),
     /// The log cannot be written.
@@ -32,7 +32,7 @@ pub enum Unrecorded {
 }
 
 impl Recorder {
-    /// Makes the log. The name has to be free.
+    /// Creates the log. The name must be unused.
     ///
     /// # Errors
     /// If the name is taken, even by a link that leads nowhere, or the file cannot be made.
@@ -43,10 +43,10 @@ impl Recorder {
         Ok(Recorder { file, conversation: Conversation::default() })
     }
 
-    /// Records a line, without its end, and gives its number when it has reached storage.
+    /// Records a line, without its line feed, and returns its number when it has reached storage.
     ///
     /// # Errors
-    /// If the line makes no sense here, or the log cannot be written.
+    /// If the line is not permitted here, or the log cannot be written.
     pub fn hear(&mut self, text: &[u8], unix_ns: u64) -> Result<u64, Unrecorded> {
         if text.len() > MAX_LINE_BYTES {
             let words = format!("found a line longer than {MAX_LINE_BYTES} bytes");
@@ -62,7 +62,7 @@ impl Recorder {
         Ok(number)
     }
 
-    /// Whether `bye` was said.
+    /// Whether `bye` was received.
     pub fn ended(&self) -> bool {
         self.conversation.ended
     }
