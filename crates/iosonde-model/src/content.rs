@@ -119,8 +119,7 @@ impl Filler {
         }
     }
 
-    /// Whether a buffer holds what a write at `offset` puts there. Only for patterns and for
-    /// content determined by the offset.
+    /// Whether a buffer holds the write at `offset`, for content that follows from the offset.
     pub fn holds(&self, buffer: &[u8], offset: u64) -> bool {
         if let Kind::Pattern(pattern) = &self.kind {
             return buffer.chunks(pattern.len()).all(|piece| pattern.starts_with(piece));

@@ -223,8 +223,8 @@ fn place_of<C: Comparisons>(format: &Format<C>, stamp: Stamp, index: u32, offset
     }
 }
 
-/// Whether a sector is permitted in a block that is not whole. Sectors of this run are permitted
-/// only while a change is pending.
+/// Whether a sector is permitted in a mixed block: sectors of this run only during a pending
+/// change.
 fn may_stand<C: Comparisons>(sector: Sector, allowed: Allowed<'_>) -> bool {
     // Before the first required change, any content is right.
     let from_before = !allowed.requires();

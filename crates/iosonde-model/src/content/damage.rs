@@ -136,8 +136,7 @@ impl Explanation {
     }
 }
 
-/// The `flips` flipped bits that bring a checksum nearest, if it is then wrong by at most `nearer`
-/// bits.
+/// The `flips` bits that bring a checksum nearest, if at most `nearer` bits of it stay wrong.
 fn explain(gap: u32, effects: &[Effect], flips: usize, nearer: u32) -> Option<Explanation> {
     if flips == 0 {
         let of_checksum = gap.count_ones();

@@ -105,9 +105,8 @@ impl Pattern {
             let base = base();
             let words: Vec<u64> =
                 base.as_chunks::<WORD>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-            // A write longer than the base restarts it with a new key, so that the last word has no
-            // neighbour. Where the base repeats under the same key, its neighbour is the first
-            // word.
+            // A write longer than the base restarts it with a new key: the last word has no
+            // neighbour. If the base repeats under the same key, the neighbour is the first word.
             let after = |at: usize| words[(at + 1) % words.len()];
             let mut places: Vec<(u64, u16)> =
                 (0u16..).zip(&words).map(|(at, word)| (word ^ after(at.into()), at)).collect();

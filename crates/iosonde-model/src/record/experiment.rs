@@ -136,7 +136,7 @@ pub struct Purged {
     pub tool: String,
     /// Identity of the device, as named in the consent; empty for a file.
     pub identity: String,
-    /// First firmware revision, if the device reports it.
+    /// Firmware revision, if the device reports it.
     pub firmware: String,
     /// Bytes that it covered.
     pub range_bytes: u64,

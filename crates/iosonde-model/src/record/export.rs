@@ -1,8 +1,8 @@
-//! A file of results outside the run's folder, under the name that the user gave.
+//! Files of results outside the run's folder, under names given by the user.
 //!
-//! It is written under a temporary name beside it and renamed, so that a reader finds it whole, and
-//! whatever bears the name is never written into. What is there already is replaced only if it is a
-//! file of the same kind: a slip of the finger must not cost a disk image.
+//! A file is written under a temporary name in the same directory and renamed, so that readers find
+//! it whole and no existing file is written into. An existing file is replaced only if it is of the
+//! same kind: a typing error must not destroy a disk image.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,40 +10,40 @@ use std::path::{Path, PathBuf};
 
 use super::kind_of;
 
-/// How much of a file shows what kind it is, bytes.
+/// Bytes at the beginning of a file that show its kind.
 const GLANCE: usize = 4096;
 
 /// Why a file of results cannot have this name.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// What bears the name is not a file.
+    /// The name is not that of a regular file.
     #[error("found {found}, expected a regular file or a name that is free")]
     NotAFile { found: &'static str },
-    /// The file is not one of ours.
+    /// The existing file is of another kind.
     #[error(
         "the file exists and contains something else; choose another name, or remove it \
         yourself"
     )]
     Foreign,
-    /// The name is one of a directory, or empty.
+    /// The name is that of a directory, or empty.
     #[error("expected the name of a file")]
     NoName,
-    /// The system's answer.
+    /// A system call failed.
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
-/// The directory in which a file of this name lies.
+/// The directory of a file with this name.
 pub fn directory_of(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
 
-/// Finds out, before anything is measured, whether a file can be put under this name. `is_ours`
-/// judges by its beginning a file that is there; an empty one may be replaced in any case.
+/// Checks, before anything is measured, whether a file can be written under this name. `is_ours`
+/// judges an existing file by its beginning; an empty one may be replaced in any case.
 ///
 /// # Errors
-/// Where [`write`] would fail or destroy something.
+/// If [`write`] would fail or destroy something.
 pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportError> {
     match fs::symlink_metadata(path) {
         Ok(facts) if facts.is_file() => {
@@ -57,15 +57,15 @@ pub fn probe(path: &Path, is_ours: &dyn Fn(&str) -> bool) -> Result<(), ExportEr
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
-    // That the directory takes a file is known only once it has.
+    // Only creating a file shows that the directory permits it.
     let temporary = temporary(path)?;
     create_new(&temporary)?;
     fs::remove_file(&temporary)?;
     Ok(())
 }
 
-/// Whether a name is that of a device, or of a pipe that a process has open, such as `/dev/stderr`:
-/// a result is written into it as it is. A pipe in a directory may have no reader, and is none.
+/// Whether a name is that of a character device, or of a process's pipe such as `/dev/stderr`:
+/// results are written into it directly. Other pipes may have no reader and do not count.
 pub fn is_stream(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     let is_it = |kind: fs::FileType| {
@@ -83,15 +83,15 @@ pub fn write_stream(path: &Path, text: &str) -> Result<(), ExportError> {
     Ok(OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())?)
 }
 
-/// Puts a whole file under this name, and makes it last.
+/// Writes a whole file under this name, and syncs it.
 ///
 /// # Errors
-/// If it cannot be written; what was there before is then still there.
+/// If it cannot be written; an existing file is then unchanged.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> Result<(), ExportError> {
     put(path, content.as_ref(), true)
 }
 
-/// The same without waiting for storage: while something is measured, a sync would disturb it.
+/// The same without a sync, which would disturb a running measurement.
 ///
 /// # Errors
 /// As [`write`].
@@ -99,7 +99,7 @@ pub fn publish(path: &Path, text: &str) -> Result<(), ExportError> {
     put(path, text.as_bytes(), false)
 }
 
-/// A file that is written piece by piece, and bears its name only once it is whole.
+/// A file that is written in pieces and gets its name once it is whole.
 #[derive(Debug)]
 pub struct Pending {
     temporary: PathBuf,
@@ -107,11 +107,11 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Begins a file, as [`probe`] allows it. It is removed with this value unless it is
+    /// Begins a file, if [`probe`] permits it. Dropping this value removes the file unless it was
     /// [kept](Pending::keep).
     ///
     /// # Errors
-    /// As those of [`probe`].
+    /// As [`probe`].
     pub fn begin(
         path: &Path,
         is_ours: &dyn Fn(&str) -> bool,
@@ -122,7 +122,7 @@ impl Pending {
         Ok((Pending { temporary, path: path.to_path_buf() }, file))
     }
 
-    /// Gives the file its name. Its content must have been made to last before.
+    /// Gives the file its name. The caller has synced its content before.
     ///
     /// # Errors
     /// If it cannot be renamed.
@@ -146,18 +146,18 @@ fn put(path: &Path, bytes: &[u8], lasting: bool) -> Result<(), ExportError> {
     });
     let renamed = written.and_then(|()| fs::rename(&temporary, path));
     if renamed.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = fs::remove_file(&temporary);
     }
     Ok(renamed?)
 }
 
-/// Readable by whom the user's umask allows: another program collects it.
+/// Permissions follow the user's umask: another program collects the file.
 fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// A hidden name beside it that no other process uses.
+/// A hidden name in the same directory that no other process uses.
 fn temporary(path: &Path) -> Result<PathBuf, ExportError> {
     let name = path.file_name().ok_or(ExportError::NoName)?.to_string_lossy();
     Ok(path.with_file_name(format!(".{name}.{}.tmp", std::process::id())))
@@ -223,7 +223,7 @@ mod tests {
         let link = dir.path().join("link");
         symlink(dir.path().join("elsewhere"), &link).unwrap();
         assert_eq!(found(&link), "a symbolic link");
-        // Even unasked the link itself is replaced, and not what it leads to.
+        // Without a probe too, the link itself is replaced, not its target.
         fs::write(dir.path().join("elsewhere"), "precious").unwrap();
         publish(&link, "x").unwrap();
         assert_eq!(fs::read_to_string(dir.path().join("elsewhere")).unwrap(), "precious");

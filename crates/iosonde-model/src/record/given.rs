@@ -1,30 +1,30 @@
-//! Files that the user names: opened without waiting for anybody, and only if they are files that
-//! are stored somewhere.
+//! Reads files named by the user. Opening one never waits, and only files with stored content are
+//! accepted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Why a file cannot be read at all.
+/// Why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum GivenError {
-    /// There is none.
+    /// The file does not exist.
     #[error("no such file")]
     Missing,
-    /// Something else has the name.
+    /// The name is not that of a regular file.
     #[error("found {0}, expected a regular file")]
     NotAFile(&'static str),
-    /// Its content is made while it is read, and reading may wait for ever.
+    /// The kernel generates its content on reading, which may wait for ever.
     #[error(
         "found a file of the kernel ({0}), whose content is stored nowhere; expected a stored \
              file"
     )]
     OfTheKernel(&'static str),
-    /// It is longer than anything that is read.
+    /// It is longer than the limit.
     #[error("longer than {most} B, which is more than is read")]
     TooLong {
-        /// The most that is read, bytes.
+        /// The limit, bytes.
         most: u64,
     },
     #[error("not UTF-8 text: invalid byte at {at}")]
@@ -32,12 +32,12 @@ pub enum GivenError {
         /// Place of the first such byte.
         at: usize,
     },
-    /// The system's answer.
+    /// A system call failed.
     #[error("cannot be read: {0}")]
     System(#[from] io::Error),
 }
 
-/// File systems whose files are questions to the kernel (`/usr/include/linux/magic.h`).
+/// File systems whose files are interfaces of the kernel (`/usr/include/linux/magic.h`).
 const OF_THE_KERNEL: [(u64, &str); 9] = [
     (0x9fa0, "procfs"),
     (0x6265_6572, "sysfs"),
@@ -50,14 +50,14 @@ const OF_THE_KERNEL: [(u64, &str); 9] = [
     (0x0027_e0eb, "cgroup"),
 ];
 
-/// The open file and its length, bytes.
+/// Opens a file; returns it with its length, bytes.
 ///
 /// # Errors
-/// If it is no stored file, or the system says no.
+/// If it is not a stored file, or a system call fails.
 pub fn open(path: &Path) -> Result<(File, u64), GivenError> {
-    // Before it is opened: opening a device may do something to it.
+    // Checked before opening: opening a device may have side effects.
     regular(&fs::metadata(path).map_err(missing)?)?;
-    // What has the name by now may be a pipe, and would wait for who writes into it.
+    // The name may be that of a pipe by now, which would wait for a writer.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(missing)?;
     let facts = file.metadata()?;
@@ -84,7 +84,7 @@ fn missing(error: io::Error) -> GivenError {
     }
 }
 
-/// What is in a file of at most so many bytes. It may grow while it is read.
+/// Reads a file of at most `most` bytes, which may grow while it is read.
 ///
 /// # Errors
 /// As [`open`], and if it is longer.
@@ -99,10 +99,10 @@ pub fn bytes(path: &Path, most: u64) -> Result<Vec<u8>, GivenError> {
     if bytes.len() as u64 > most { Err(too_long()) } else { Ok(bytes) }
 }
 
-/// The same of a text.
+/// As [`bytes`], for UTF-8 text.
 ///
 /// # Errors
-/// As [`bytes`], and if it is none.
+/// As [`bytes`], and if it is not UTF-8.
 pub fn text(path: &Path, most: u64) -> Result<String, GivenError> {
     String::from_utf8(bytes(path, most)?)
         .map_err(|error| GivenError::NoText { at: error.utf8_error().valid_up_to() })
@@ -131,7 +131,7 @@ mod tests {
         )
         .unwrap();
         assert!(refused(&pipe).contains("a pipe"));
-        // One that waits for the next message, and one that does not.
+        // Files of the kernel: reading one returns at once, reading the other may wait.
         assert!(refused(Path::new("/proc/self/status")).contains("procfs"));
         if let Err(error) = open(Path::new("/proc/kmsg")) {
             assert!(!matches!(error, GivenError::NotAFile(_)), "{error}");

@@ -1,6 +1,6 @@
-//! One command on many hosts: who they were, when each began by one clock, and how each ended.
+//! One command on many hosts: the hosts, the start of each by one clock, and how each ended.
 //!
-//! The records of their runs are files of their own beside this one.
+//! The records of their runs are separate files in the same folder.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ pub const HOSTS_SCHEMA: &str = "iosonde.hosts/1";
 /// Name of the file in a result folder.
 pub const HOSTS: &str = "hosts.json";
 
-/// Everything observed of the hosts of one command, beside their runs.
+/// Everything observed of the hosts of one command, except for their runs.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct HostsRun {
     /// [`HOSTS_SCHEMA`].
@@ -20,9 +20,8 @@ pub struct HostsRun {
     pub verb: String,
     /// How a host was reached: a command with `{host}` and `{command}` in it.
     pub launch: String,
-    /// The hosts, as they were named.
     pub hosts: Vec<HostRun>,
-    /// What a server that they share counted; `None` where nobody asked.
+    /// Counters of a server that the hosts share; `None` if not requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerRun>,
 }
@@ -32,40 +31,40 @@ pub struct HostsRun {
 pub struct ServerRun {
     /// The command that printed them.
     pub command: String,
-    /// The runs before and after which they could be read, in order.
+    /// The runs with counters read before and after, in order.
     pub cells: Vec<ServerCell>,
 }
 
 /// The counters of a shared server around one run.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 pub struct ServerCell {
-    /// The place of the run among those of the command, from 0.
+    /// Index of the run within the command, from 0.
     pub cell: usize,
     /// When every host was ready, and none had begun.
     pub before: ServerCounters,
-    /// When every host had ended it.
+    /// When every host had ended the run.
     pub after: ServerCounters,
 }
 
-/// Bytes that the disks of a server transferred since some time of its own.
+/// Bytes transferred by the disks of a server, since a time of its choice.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ServerCounters {
     pub read_bytes: u64,
     pub written_bytes: u64,
 }
 
-/// What was observed of one host.
+/// Observations of one host.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct HostRun {
-    /// As it was named.
+    /// Name as given by the user.
     pub name: String,
-    /// As it names itself.
+    /// Name as reported by the host.
     pub node: String,
     pub kernel: String,
-    /// Its clock beside ours.
+    /// Its clock relative to the coordinator's.
     pub clock: Option<HostClock>,
-    /// What it was to use, as it can be recognised from other hosts.
+    /// Its targets, with identities that can be compared between hosts.
     pub targets: Vec<TargetIdentity>,
     /// Its runs, in order.
     pub cells: Vec<HostCell>,
@@ -75,7 +74,7 @@ pub struct HostRun {
     pub said: Vec<String>,
 }
 
-/// A host's monotonic clock beside that of the coordinator, by the round trip that was shortest.
+/// A host's monotonic clock relative to that of the coordinator, by the shortest round trip.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct HostClock {
     /// What to add to a time of the coordinator to get the host's, ns.
@@ -84,12 +83,12 @@ pub struct HostClock {
     pub round_trip_ns: u64,
 }
 
-/// What a host writes or reads, as it can be recognised from other hosts.
+/// A target of a host, with an identity that can be compared between hosts.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct TargetIdentity {
-    /// As the host names it.
+    /// Path on the host.
     pub path: String,
-    /// Equal on two hosts only if both mean the same storage; empty where that cannot be.
+    /// Equal on two hosts only if both mean the same storage; empty if no other host can use it.
     pub identity: String,
     /// Whether it is written.
     pub writes: bool,
@@ -98,10 +97,10 @@ pub struct TargetIdentity {
 /// A run of one host.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct HostCell {
-    /// Its place among the runs of the command, from 0.
+    /// Index of the run within the command, from 0.
     pub cell: usize,
-    /// When its measured window opened, on the clock of the coordinator, ns; `None` where that was
-    /// not heard.
+    /// When its measured window opened, on the clock of the coordinator, ns; `None` if not
+    /// reported.
     pub opened_ns: Option<u64>,
     /// File of its record, in the same folder.
     pub file: String,
@@ -116,18 +115,18 @@ pub enum HostEnd {
         /// The exit code.
         code: u8,
     },
-    /// It was not heard of to the end.
+    /// Contact was lost before the end.
     Lost {
         /// Why, in words.
         why: String,
     },
-    /// Nothing was heard yet.
+    /// No end has been reported yet.
     #[default]
     Unknown,
 }
 
 impl HostEnd {
-    /// Whether it did all that was asked of it.
+    /// Whether the host did everything that was requested.
     pub fn is_done(&self) -> bool {
         matches!(self, HostEnd::Exited { code: 0 | 3 | 7 })
     }

@@ -1,7 +1,7 @@
-//! Results of another program, as its files say them: nothing computed, nothing judged.
+//! Results of other programs as their files state them: nothing computed, nothing judged.
 //!
-//! Promises: what is read is bounded, every number is finite and not negative, percentiles ascend.
-//! A file that breaks one of these is refused with the place where it does.
+//! All input is limited in size, every number is finite and not negative, and percentiles ascend. A
+//! file that violates this is refused, with the place of the violation.
 
 pub mod fio_json;
 pub mod fio_log;
@@ -21,10 +21,10 @@ pub const MAX_DEPTH: usize = 64;
 /// Longest line of a log, bytes.
 pub const MAX_LINE_BYTES: u64 = 64 << 10;
 
-/// Why a file is not what it should be.
+/// Why a file is refused.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ImportError {
-    /// Longer, deeper or wider than is read.
+    /// It is longer, deeper or wider than the limit.
     #[error("{place}: found {found}, which is more than is read; expected at most {most}")]
     TooLarge {
         place: String,
@@ -33,20 +33,20 @@ pub enum ImportError {
         /// The limit.
         most: String,
     },
-    /// Not what stands there in a sound file.
+    /// Its content is not as expected.
     #[error("{place}: found {found}, expected {expected}")]
     Unexpected {
         /// Where: a path through the document, or a line of the log.
         place: String,
         /// What was found there.
         found: String,
-        /// What would have been right.
+        /// What was expected there.
         expected: String,
     },
 }
 
 impl ImportError {
-    /// Refuses what has more than so many bytes.
+    /// Refuses a text of more than `most` bytes.
     fn unless_short(place: fmt::Arguments<'_>, text: &str, most: u64) -> Result<(), ImportError> {
         if text.len() as u64 <= most {
             return Ok(());
@@ -68,15 +68,15 @@ impl ImportError {
 /// A document of another program's results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Foreign {
-    /// The program and its version, as it calls itself (`fio-3.33`).
+    /// The program and its version, as it reports them (`fio-3.33`).
     pub program: String,
     /// When the document was written, ns since 1970.
     pub written_unix_ns: Option<u64>,
     /// Its jobs or groups of jobs, in order.
     pub jobs: Vec<ForeignJob>,
-    /// Block devices with the share of time in which they were busy, per cent.
+    /// Block devices and the share of time in which they were busy, per cent.
     pub devices: Vec<(String, f64)>,
-    /// What reading it noticed.
+    /// Remarks on the document from reading it.
     pub notes: Vec<String>,
 }
 
@@ -88,26 +88,25 @@ pub struct ForeignJob {
     pub host: Option<String>,
     /// Number of its group.
     pub group: u64,
-    /// Whether this is the sum of all others, which stand there too.
+    /// Whether this is the sum of all other entries.
     pub is_sum: bool,
-    /// Options, those of all jobs and its own, as they were written.
+    /// Options of all jobs and its own ones, as they were written.
     pub options: BTreeMap<String, String>,
     /// Its error number; 0 for none.
     pub error: u64,
-    /// How long it ran, ns.
+    /// Run time, ns.
     pub runtime_ns: u64,
     /// CPU time in user space and in the kernel, per cent of its run time.
     pub cpu_percent: Option<(f64, f64)>,
-    /// Share of submissions that found so many requests in flight, per cent.
+    /// Share of submissions at each number of requests in flight, per cent.
     pub depth_levels: Vec<(String, f64)>,
-    /// Reads, writes, trims and syncs of which there were any.
+    /// Directions with at least one operation.
     pub directions: Vec<ForeignDirection>,
 }
 
-/// What was done in one direction.
+/// Results of one direction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForeignDirection {
-    /// Which one.
     pub way: IoKind,
     /// Operations.
     pub ops: u64,
@@ -116,17 +115,17 @@ pub struct ForeignDirection {
     pub iops: f64,
     /// Bytes per second, as printed.
     pub bytes_per_s: f64,
-    /// Time in which it was done, ns.
+    /// Run time of this direction, ns.
     pub runtime_ns: u64,
-    /// Operations that moved less than was asked.
+    /// Operations that transferred less than requested.
     pub short_ops: u64,
     /// Operations that were dropped.
     pub dropped_ops: u64,
-    /// From the hand-over to its return.
+    /// Submission latency.
     pub slat: Option<ForeignLatency>,
-    /// From there to completion.
+    /// Completion latency: from the end of submission.
     pub clat: Option<ForeignLatency>,
-    /// Both together.
+    /// Total latency.
     pub lat: Option<ForeignLatency>,
 }
 
@@ -167,8 +166,8 @@ impl ForeignLatency {
 }
 
 impl ForeignDirection {
-    /// The latency that was taken from before submission if there is one, else from after it, with
-    /// its name. Percentiles often belong to the other: see [`ForeignDirection::spread`].
+    /// The latency from before submission if there is one, else from after it, with its name.
+    /// Percentiles often belong to the other one: see [`ForeignDirection::spread`].
     pub fn whole(&self) -> Option<(&'static str, &ForeignLatency)> {
         let lat = self.lat.as_ref().map(|lat| ("lat", lat));
         lat.or_else(|| self.clat.as_ref().map(|clat| ("clat", clat)))
@@ -189,7 +188,7 @@ impl ForeignJob {
         names.iter().find_map(|name| self.options.get(*name)).map(String::as_str)
     }
 
-    /// What one direction did, if anything.
+    /// Results of one direction, if it had any operations.
     pub fn direction(&self, way: IoKind) -> Option<&ForeignDirection> {
         self.directions.iter().find(|direction| direction.way == way)
     }
@@ -200,17 +199,16 @@ impl ForeignJob {
 pub struct ForeignLog {
     /// Name of the job, from the name of the file.
     pub name: String,
-    /// What its values are.
     pub kind: LogKind,
-    /// In ascending order of time for each direction.
+    /// Points in ascending order of time.
     pub points: Vec<LogPoint>,
-    /// Histograms per interval: end of the interval, direction, latencies. Only of a log of these.
+    /// Only in a log of histograms, per interval: end of the interval, direction, latencies.
     pub histograms: Vec<(u64, IoKind, Histogram)>,
-    /// What reading it noticed.
+    /// Remarks on the log from reading it.
     pub notes: Vec<String>,
 }
 
-/// What the values of a log are.
+/// Kind of the values of a log.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum LogKind {
     /// KiB per second.
@@ -230,9 +228,8 @@ pub enum LogKind {
 /// A line of a log.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogPoint {
-    /// Since the start, ns.
+    /// Time since the start, ns.
     pub at_ns: u64,
-    /// In which direction.
     pub way: IoKind,
     /// The value, in the unit of the log.
     pub value: u64,

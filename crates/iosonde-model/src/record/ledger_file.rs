@@ -1,28 +1,27 @@
-//! What a verifier remembers outside of its memory: the ledger file.
+//! The ledger file: the verifier's progress on storage.
 //!
-//! The operations of a job follow from the plan, so that the file needs no word about blocks. It
-//! holds the plan and, per job, how far the job has come; whoever checks later replays the stream
-//! that far. It is as small for a petabyte as for a page.
+//! The operations of a job follow from the plan, so that the file needs no data per block. It holds
+//! the plan and the progress of each job; a later check replays the stream up to there. Its size
+//! does not depend on that of the target.
 //!
 //! ```text
 //! first 64 bytes   "iosonde.ledger/2\n" | lengths | checksum of the header | checksum of these
 //! header           JSON, to the next 512
-//! per job          two sectors of 512, of which 64 hold how far the job has come, in turn
+//! per job          two sectors of 512, written alternately; 64 bytes of each hold the progress
 //! failures         32 bytes each: operations that were answered with an error
 //! ```
 //!
-//! It is written ahead: a job notes what it is about to submit before it does. The two sectors of a
-//! job are written in turn, so that a death in the middle of a note leaves the one before; what the
-//! torn one announced was never submitted. One cannot see from a broken sector, however, whether it
-//! was torn then or damaged since. With one of two broken, the upper bound of that job is unknown,
-//! and this is reported: too little knowledge must neither raise an alarm nor pass in silence.
+//! It is written ahead: a job notes operations before it submits them. The two sectors of a job are
+//! written alternately, so that a crash during a note leaves the previous one; operations announced
+//! by the torn note were never submitted. A broken sector does not show whether it was torn by the
+//! crash or damaged later. With one of two broken, the upper bound of that job is unknown, which is
+//! reported: missing knowledge must neither raise an alarm nor be ignored.
 //!
-//! The version is that of the blocks, too: version 1 was about blocks whose sectors did not state
-//! their place within the block, and is refused.
+//! The version covers the format of the blocks too. Version 1 is refused: sectors of its blocks did
+//! not state their place within the block.
 //!
-//! Every byte counts: what is not used is zero and is checked to be. What cannot be noticed is that
-//! storage gives back an older version of the whole file, so the ledger belongs on other storage
-//! than the one it is about.
+//! Every byte is checked; unused bytes must be zero. An older version of the whole file, returned
+//! by faulty storage, cannot be detected: the ledger belongs on other storage than its target.
 
 mod format;
 mod read;
@@ -40,7 +39,7 @@ pub use write::{JobLedger, LedgerWriter};
 
 /// Name and version of the file's schema.
 pub const LEDGER_SCHEMA: &str = "iosonde.ledger/2";
-/// What to do about a ledger of an older version.
+/// Advice for a ledger of an older version.
 pub(super) const OTHER_BLOCKS: &str = "blocks of version 1 do not state the position of their \
     sectors, so displaced sectors were not detected; write and check again, or check with the \
     program that wrote them";
@@ -51,7 +50,7 @@ pub const MAX_HEADER_BYTES: u32 = 1 << 20;
 /// Failed operations that a ledger has room for.
 pub const FAILURES: u32 = 4096;
 
-/// Which run the ledger is about, and everything that is needed to replay it.
+/// The run of the ledger, and everything that is needed to replay it.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LedgerHeader {
@@ -59,18 +58,18 @@ pub struct LedgerHeader {
     pub schema: String,
     /// Version of the program that wrote it.
     pub program: String,
-    /// Identity of the run, which stands in every block.
+    /// Identity of the run, which every block states.
     pub run_id: RunId,
-    /// Version of the law by which operations follow from the plan.
+    /// Version of the algorithm that derives operations from the plan.
     pub stream_version: u32,
     /// Jobs of the plan, 1 to [`MAX_JOBS`].
     pub jobs: u32,
     pub block_bytes: u64,
-    /// Bytes of a sector, each of which is stamped.
+    /// Length of a sector, each of which is stamped, bytes.
     pub sector_bytes: u64,
-    /// The target as it was named.
+    /// The target as named by the user.
     pub target: String,
-    /// What the target is wherever it is attached, if that is known: a serial number, a UUID.
+    /// Identity of the target, wherever it is attached, if known: a serial number, a UUID.
     pub identity: Option<String>,
     /// Size of the target, bytes.
     pub target_bytes: u64,
@@ -80,7 +79,7 @@ pub struct LedgerHeader {
     pub region_bytes: u64,
     /// Identity of the boot in which it was written, if the kernel has one.
     pub boot_id: Option<String>,
-    /// When it was made, ns since 1970.
+    /// Time of creation, ns since 1970.
     pub created_unix_ns: u64,
     /// Whether each note is made durable before the operations it announces are submitted. If not,
     /// notes may be lost with the host's memory.
@@ -89,7 +88,7 @@ pub struct LedgerHeader {
 }
 
 impl LedgerHeader {
-    /// Why this header makes no sense, if so.
+    /// Why this header contradicts itself, if it does.
     fn contradiction(&self) -> Option<String> {
         let end = self.region_start.checked_add(self.region_bytes);
         let (block, sector) = (self.block_bytes, self.sector_bytes);
@@ -109,8 +108,8 @@ impl LedgerHeader {
         }
     }
 
-    /// The header in one line, which is proved to be read as it was meant: a number that came back
-    /// different would make another stream of operations.
+    /// The header in one line, which is parsed again to prove that nothing changes: a different
+    /// number would derive another stream of operations.
     pub(super) fn to_json(&self) -> io::Result<String> {
         let refused = |words: String| io::Error::new(io::ErrorKind::InvalidInput, words);
         if let Some(contradiction) = self.contradiction() {
@@ -126,17 +125,17 @@ impl LedgerHeader {
         Ok(json)
     }
 
-    /// What was written by [`to_json`](LedgerHeader::to_json), or what is wrong with it.
+    /// Parses the output of [`to_json`](LedgerHeader::to_json), or returns what is wrong with it.
     pub(super) fn from_json(json: &[u8]) -> Result<LedgerHeader, String> {
         let header: LedgerHeader =
             serde_json::from_slice(json).map_err(|error| error.to_string())?;
         header.contradiction().map_or(Ok(header), Err)
     }
 
-    /// The plan as its own type.
+    /// Deserialises the plan.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a valid plan.
     pub fn plan<P: serde::de::DeserializeOwned>(&self) -> Result<P, LedgerError> {
         P::deserialize(&self.plan).map_err(|error| LedgerError::Damaged {
             place: "the plan".into(),
@@ -144,7 +143,7 @@ impl LedgerHeader {
         })
     }
 
-    /// Whether operations follow from a plan here by the law that this one was carried out by.
+    /// Checks that this program derives operations from a plan by the same algorithm.
     pub(super) fn follows_law(&self, known: u32) -> Result<(), LedgerError> {
         if self.stream_version == known {
             return Ok(());
@@ -158,10 +157,10 @@ impl LedgerHeader {
         self.region_start.saturating_add(self.region_bytes)
     }
 
-    /// Whether a target can hold what this ledger is about.
+    /// Checks that the blocks of this ledger fit a target.
     ///
     /// # Errors
-    /// If its sectors do not divide the blocks.
+    /// If the logical blocks of the target do not divide those of the ledger.
     pub fn fits(&self, logical_block_bytes: u64) -> Result<(), LedgerError> {
         if logical_block_bytes == 0 || !self.block_bytes.is_multiple_of(logical_block_bytes) {
             let (found, expected) = (logical_block_bytes, self.block_bytes);
@@ -171,32 +170,32 @@ impl LedgerHeader {
     }
 }
 
-/// How far a job has come. Operations are counted from the beginning of its stream.
+/// Progress of a job. Operations are counted from the beginning of its stream.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Progress {
-    /// No operation from this one on has been handed over.
+    /// No operation from this one on has been submitted.
     pub submitted: u64,
-    /// Every operation before this one was answered, well or not.
+    /// Every operation before this one was answered, with success or not.
     pub acked: u64,
     /// Every operation before this one was answered before a flush that succeeded.
     pub durable: u64,
-    /// Nothing follows, and nothing is in flight.
+    /// Whether the job has ended, with nothing in flight.
     pub ended: bool,
 }
 
 impl Progress {
-    /// All of a job's operations were answered, and so many of them made durable.
+    /// Progress of a job that has ended: all operations answered, the first `durable` made durable.
     pub fn ended(ops: u64, durable: u64) -> Progress {
         Progress { submitted: ops, acked: ops, durable, ended: true }
     }
 
-    /// Whether the counts can be true together.
+    /// Whether the counts are consistent.
     fn is_sound(&self) -> bool {
         let ordered = self.durable <= self.acked && self.acked <= self.submitted;
         ordered && (!self.ended || self.acked == self.submitted)
     }
 
-    /// Whether this can come after that.
+    /// Whether this progress can follow the earlier one.
     fn follows(&self, earlier: &Progress) -> bool {
         !earlier.ended
             && self.submitted >= earlier.submitted

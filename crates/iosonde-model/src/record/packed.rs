@@ -33,8 +33,7 @@ pub fn unpacked(bytes: &[u8], most: u64) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Reads a file, compressed or not according to its name, if the content is no longer than `most`
-/// bytes.
+/// Reads a file of at most `most` bytes and decompresses it if its name says so.
 ///
 /// # Errors
 /// As text, if it cannot be read, is damaged, or longer.

@@ -28,8 +28,7 @@ pub struct PrecisionCheck {
     /// Bytes per second of this interval, where a run has to settle; `value` has the operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<f64>,
-    /// Mean latency of this interval, ns, where a run has to settle; `None` also if nothing
-    /// completed.
+    /// As `bytes_per_s`: mean latency, ns; `None` also if nothing completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_latency_ns: Option<f64>,
 }

@@ -15,7 +15,7 @@ use iosonde_stats::histogram::Exact;
 /// Name and version of the record schema; the version grows with every incompatible change.
 pub const SCHEMA: &str = "iosonde.run/1";
 
-/// Everything observed in one run. Raw: nothing in here is computed from something else in here.
+/// Everything observed in one run. Raw: no field is computed from another one.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(remote = "Self")]
 pub struct Run {
@@ -23,47 +23,45 @@ pub struct Run {
     pub schema: String,
     /// Version of the program that wrote it.
     pub program: String,
-    /// What was to be done.
     pub plan: Plan,
     /// Wall-clock start of the measured window, nanoseconds since 1970.
     pub started_unix_ns: u64,
     /// How the run ended.
     pub outcome: Outcome,
-    /// Length of the measured window, ns, on its own clock: not the drain, not the reporter.
+    /// Length of the measured window, ns, by its own clock; without drain and report.
     pub measured_ns: u64,
-    /// The same window by CLOCK_BOOTTIME, which runs on while the machine sleeps, ns.
+    /// The same window by CLOCK_BOOTTIME, which includes suspended time, ns.
     pub measured_boottime_ns: u64,
-    /// What carried the I/O.
     pub backend: BackendFacts,
-    /// What the target truly was.
+    /// Facts about the target, as observed.
     pub target: TargetFacts,
     /// One entry per job of the plan, in its order.
     pub jobs: Vec<JobRun>,
     /// CPU use of the whole process over the measured window.
     pub process: ProcessUse,
-    /// By how much a thread sleeping 25 ms overslept, ns: stalls of the host, not of the target.
+    /// Wake-up delay of a thread that sleeps 25 ms, ns: stalls of the host, not of the target.
     pub hiccups: Histogram,
     /// Device counters at the edges of the measured window.
     pub device: Option<(DeviceCounters, DeviceCounters)>,
-    /// The machine, once a second.
+    /// Machine telemetry, once a second.
     pub telemetry: Vec<TelemetrySample>,
-    /// The processes beside it that did most I/O, and those that used most CPU time.
+    /// The other processes with the most I/O, and those with the most CPU time.
     #[serde(default)]
     pub neighbours: Vec<Neighbour>,
     /// The timed fsync that ends a writing run.
     pub final_sync: Option<SyncResult>,
-    /// What was done to meet the latency target, if there is one.
+    /// Control of the depth for the latency target, if there is one.
     pub controlled: Option<ControlledRun>,
-    /// How well the figure was known that decides when the run ends, if there is one.
+    /// Precision of the figure that decides when the run ends, if there is one.
     pub precision: Option<PrecisionRun>,
-    /// Where the time of the I/O calls went, if that was asked.
+    /// Time of the I/O calls by layer, if requested.
     pub layers: Option<LayersRun>,
 }
 
 /// Most intervals of a series over the measured window.
 const MOST_INTERVALS: u64 = 1 << 22;
 
-/// Whether the mean of recorded values lies between their ends, but for its rounding.
+/// Whether the mean of recorded values is between minimum and maximum, apart from rounding.
 fn has_mean_inside(values: &Histogram) -> bool {
     let (Some(mean), Some(min), Some(max)) = (values.mean(), values.min(), values.max()) else {
         return true;
@@ -72,7 +70,7 @@ fn has_mean_inside(values: &Histogram) -> bool {
 }
 
 impl Run {
-    /// What makes a record that is no run of this program unusable for any analysis.
+    /// A contradiction that makes a record useless; no run of this program has one.
     fn fault(&self) -> Option<String> {
         let (jobs, planned) = (self.jobs.len(), self.plan.jobs.len());
         if jobs > planned {
@@ -119,7 +117,7 @@ impl<'de> Deserialize<'de> for Run {
 pub enum Outcome {
     /// As planned.
     Complete,
-    /// By an I/O error, under [`crate::plan::OnError::Stop`]; or no request came back any more.
+    /// By an I/O error, under [`crate::plan::OnError::Stop`]; or because requests never completed.
     Failed {
         /// What happened, in words, with the errno's name.
         error: String,
@@ -131,7 +129,7 @@ pub enum Outcome {
     },
 }
 
-/// What interrupted a command, for a sentence: `by SIGTERM`. The key `q` of the live view is
+/// Cause of an interruption as part of a sentence: `by SIGTERM`. The key `q` of the live view is
 /// recorded as SIGINT, which Ctrl-C sends.
 pub fn by_signal(signal: i32) -> String {
     match signal {
@@ -142,14 +140,14 @@ pub fn by_signal(signal: i32) -> String {
     }
 }
 
-/// What carried the I/O, as found out at start.
+/// Facts about the backend, as determined at start.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct BackendFacts {
     /// Backend name.
     pub engine: String,
     /// Features in effect (`single_issuer`, `registered_buffers`, …).
     pub features: Vec<String>,
-    /// Features asked for or tried, and why each is not in effect.
+    /// Features requested or tried but not in effect, with reasons.
     pub missing: Vec<String>,
     /// Clock used for latencies (`tsc`, `clock_monotonic`, `virtual`).
     pub clock: String,
@@ -161,8 +159,8 @@ pub struct BackendFacts {
     /// depth, generating and comparing data included, ps.
     #[serde(alias = "harness_floor_ps")]
     pub tool_overhead_ps: u64,
-    /// Of the tool overhead, generating and comparing data, ps. Records of old have no such part,
-    /// and count only generating.
+    /// The part of the tool overhead for generating and comparing data, ps. Older records do not
+    /// have it, and their overhead includes generating only.
     #[serde(default)]
     pub tool_overhead_data_ps: u64,
     /// Memory page size used for buffers, bytes.
@@ -171,7 +169,7 @@ pub struct BackendFacts {
     pub buffer_bytes: u64,
 }
 
-/// What one job did.
+/// Observations of one job.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct JobRun {
@@ -180,7 +178,7 @@ pub struct JobRun {
     pub trim: DirectionRun,
     /// Syncs: calls that make written data durable.
     pub sync: DirectionRun,
-    /// What an open loop had due, and what became of it; all zero in a closed loop.
+    /// Due operations of an open loop and their results; all zero in a closed loop.
     pub arrivals: ArrivalsRun,
     /// Operations, bytes and latency on each of the job's targets, where there are several.
     pub targets: Vec<TargetRun>,
@@ -194,26 +192,26 @@ pub struct JobRun {
     pub in_flight_max: u32,
     /// System calls made for I/O in the window.
     pub syscalls: u64,
-    /// How many requests were handed over and came back at once, where that was to be counted.
+    /// Numbers of requests submitted and reaped at once, if counting was requested.
     #[serde(skip_serializing_if = "Batches::is_empty")]
     pub batches: Batches,
-    /// When requests were handed over, µs from the start of the run, in the order of the plan and
-    /// the syncs among its operations; the first of them, where that was to be recorded.
+    /// Submission times, µs from the start of the run, in the order of the plan and of the syncs
+    /// among its operations; only the first ones, if recording was requested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub handed_over_us: Vec<u64>,
-    /// Requests of which it was checked whether they complete inside submission, and that did.
+    /// Requests checked for completion inside submission.
     pub inline_probed: u64,
     /// Of those, how many completed inside submission.
     pub inline_seen: u64,
     /// Requests refused with EAGAIN or EBUSY and sent again.
     pub retries: u64,
-    /// Transfers shorter than asked and continued.
+    /// Short transfers that were continued.
     pub short_transfers: u64,
     /// Errors by errno name over the whole run, warm-up included: `read EIO` -> count.
     pub errors: BTreeMap<String, u64>,
     /// Offset, length and errno name of the first error.
     pub first_error: Option<(u64, u64, String)>,
-    /// Requests that never came back.
+    /// Requests that never completed.
     pub abandoned: u32,
     /// User CPU time of the job's thread in the window, ns.
     pub cpu_user_ns: u64,
@@ -228,22 +226,22 @@ pub struct JobRun {
 }
 
 impl JobRun {
-    /// All ways, in the order of [`crate::plan::IoKind::ALL`].
+    /// All directions, in the order of [`crate::plan::IoKind::ALL`].
     pub fn directions(&self) -> [&DirectionRun; 4] {
         [&self.read, &self.write, &self.trim, &self.sync]
     }
 }
 
-/// Counts by classes of powers of two: fio's.
+/// Counts in fio's classes, powers of two.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Batches {
-    /// Requests by the number in flight when they were handed over, themselves included: 1, 2 to
-    /// 3, 4 to 7, … 64 and more.
+    /// Requests by the number in flight when they were submitted, themselves included: 1, 2 to 3, 4
+    /// to 7, … 64 and more.
     pub depths: [u64; 7],
-    /// Hand-overs by their number of requests: none, 1 to 4, 5 to 8, … 33 to 64, more.
+    /// Submissions by their number of requests: none, 1 to 4, 5 to 8, … 33 to 64, more.
     pub submitted: [u64; 7],
-    /// The same of requests that came back at once.
+    /// The same for requests that were reaped at once.
     pub completed: [u64; 7],
 }
 
@@ -273,7 +271,7 @@ impl Batches {
     }
 }
 
-/// What one job did in one direction.
+/// Observations of one job in one direction.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct DirectionRun {
@@ -281,18 +279,18 @@ pub struct DirectionRun {
     pub ops: u64,
     /// Bytes moved by them.
     pub bytes: u64,
-    /// Of those operations, how many were submitted before the window opened: they count as
-    /// throughput, and their latency is not recorded. `latency.count() + carried_in == ops`.
+    /// Of those operations, the number submitted before the window opened: they count as
+    /// throughput, but their latency is not recorded. `latency.count() + carried_in == ops`.
     pub carried_in: u64,
-    /// Time that requests without a recorded latency spent in flight within the window, ns, summed:
-    /// those carried in, and those that completed after its end.
+    /// Total time in flight within the window of requests without a recorded latency, ns: those
+    /// carried in, and those that completed after its end.
     pub crossing_ns: u64,
     /// Latency in ns, from before submission to after reaping.
     pub latency: Histogram,
-    /// Submission latency, ns: from before the hand-over to its return. Only where the plan asked
-    /// that handing over and waiting be separate calls.
+    /// Submission latency, ns: duration of the submitting call. Only if the plan requires separate
+    /// calls for submitting and waiting.
     pub slat: Histogram,
-    /// Completion latency, ns: what is left of the latency after the submission latency.
+    /// Completion latency, ns: the latency without the submission latency.
     pub clat: Histogram,
     /// Open loop: from the due time to after reaping, ns.
     pub response: Histogram,
@@ -300,11 +298,11 @@ pub struct DirectionRun {
     pub lag: Histogram,
     /// Counters per interval.
     pub counters: CounterSeries,
-    /// Latency histograms per interval, which is no shorter than those of the counters.
+    /// Latency histograms per interval; intervals are no shorter than those of the counters.
     pub latencies: HistogramSeries,
-    /// Open loop: the same of the response.
+    /// Open loop: histograms of the response per interval.
     pub responses: HistogramSeries,
-    /// Latency by priority of the request, where some have one of their own.
+    /// Latency by request priority, if some requests have their own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub priorities: Vec<PriorityRun>,
 }
@@ -313,49 +311,49 @@ pub struct DirectionRun {
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct PriorityRun {
-    /// Class and level as ioprio_set(2) has them, the class from bit 13 on; 0 stands for the
-    /// requests that have the priority of their thread.
+    /// Class and level as in ioprio_set(2), the class from bit 13 on; 0 for requests with the
+    /// priority of their thread.
     pub priority: u16,
     /// Latency, ns.
     pub latency: Histogram,
 }
 
-/// An open loop's side of a job, counted over the measured window.
+/// Counts of an open loop in a job, over the measured window.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct ArrivalsRun {
     /// Operations that were due.
     pub due: u64,
-    /// Of those, submitted more than a millisecond after their due time.
+    /// Of those, operations submitted more than a millisecond after their due time.
     pub late: u64,
-    /// Operations that had to wait for a slot: every request allowed was in flight.
+    /// Operations that waited because the maximum number of requests was in flight.
     pub queued: u64,
-    /// Due and never submitted: still waiting when the window closed.
+    /// Operations that were due but not submitted when the window closed.
     pub dropped: u64,
-    /// Distances of neighbouring due times: how many.
+    /// Number of intervals between neighbouring due times.
     pub gaps: u64,
     /// Their sum, ns.
     pub gap_sum_ns: u64,
     /// The sum of their squares, ns².
     pub gap_square_sum: f64,
-    /// What was due and not finished, looked at once per interval, as time at the rate asked, ns:
-    /// how long the oldest waiting operation had waited, and a mean gap for each in flight.
+    /// Backlog, sampled once per interval, as time at the requested rate, ns: the wait of the
+    /// oldest waiting operation, and a mean gap for each operation in flight.
     pub backlog_ns: Vec<u64>,
     /// Width of those intervals, ns.
     pub backlog_width_ns: u64,
 }
 
-/// What one job did to one of several targets.
+/// Observations of one job on one of several targets.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default)]
 pub struct TargetRun {
-    /// Place in the plan's list of targets.
+    /// Index into the plan's list of targets.
     pub target: u16,
     /// Operations completed in the window, syncs not counted.
     pub ops: u64,
     /// Bytes moved by them.
     pub bytes: u64,
-    /// Latency, ns, all ways together.
+    /// Latency, ns, all directions together.
     pub latency: Histogram,
 }
 
@@ -376,7 +374,7 @@ impl CounterSeries {
         self.ops.is_empty()
     }
 
-    /// Adds what was counted at the same time, in intervals of the same width.
+    /// Adds the counts of the same time, in intervals of the same width.
     pub fn add(&mut self, other: &CounterSeries) {
         let is_alike = self.width_ns == other.width_ns;
         debug_assert!(is_alike || self.is_empty() || other.is_empty());
@@ -396,14 +394,14 @@ pub struct HistogramSeries {
     pub width_ns: u64,
     /// For each interval, `(bucket, count)` pairs in ascending bucket order.
     pub intervals: Vec<Vec<(u32, u64)>>,
-    /// For each interval, what buckets cannot tell.
+    /// For each interval, the exact values that buckets do not have.
     pub exact: Vec<Exact>,
 }
 
-/// CPU use of the process between two looks.
+/// CPU use of the process between two samples.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ProcessUse {
-    /// Time between the two looks, ns.
+    /// Time between the two samples, ns.
     pub span_ns: u64,
     /// User CPU time, ns.
     pub cpu_user_ns: u64,

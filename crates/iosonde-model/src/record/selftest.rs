@@ -1,30 +1,30 @@
-//! What became of the verifier's own test: the mutation matrix.
+//! Result of the verifier's self-test: the mutation matrix.
 
 use serde::Serialize;
 
-/// What became of the simulations of one fault.
+/// Results of the simulations of one fault.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct MatrixRow {
     /// The fault, as typed.
     pub fault: &'static str,
-    /// What had to come of it, in words.
+    /// The required result, in words.
     pub expected: &'static str,
-    /// Simulations in which it struck.
+    /// Simulations in which the fault occurred.
     pub struck: u64,
-    /// Of these, those in which it could be seen at the end: a later write may cover it.
+    /// Of these, simulations with visible damage at the end: a later write may hide it.
     pub visible: u64,
-    /// Of these, those in which every damaged block was found.
+    /// Of these, simulations in which every damaged block was found.
     pub detected: u64,
-    /// Of these, those in which every one was given its right name.
+    /// Of these, simulations in which every block was classified correctly.
     pub named: u64,
-    /// Blocks that were found and were not damaged.
+    /// Blocks that were reported but not damaged.
     pub false_alarms: u64,
-    /// Seeds of simulations that did not come out right; the first few.
+    /// Seeds of simulations with a wrong result; the first few.
     pub wrong_seeds: Vec<u64>,
 }
 
 impl MatrixRow {
-    /// Whether the fault was missed or called something else, or anything else was found.
+    /// Whether the fault was missed or misclassified, or there was a false alarm.
     pub fn has_failed(&self) -> bool {
         self.detected < self.visible || self.named < self.visible || self.false_alarms > 0
     }
@@ -50,24 +50,24 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// Simulations of a fault that could be seen.
+    /// Simulations of a fault with visible damage.
     pub fn visible(&self) -> u64 {
         self.rows.iter().map(|row| row.visible).sum()
     }
 
-    /// Whether every fault was found and rightly named, and nothing else was. A test of nothing
-    /// proves nothing.
+    /// Whether every fault was found and classified correctly, without false alarms. A fault
+    /// without visible damage proves nothing.
     pub fn is_clean(&self) -> bool {
         !self.rows.is_empty() && self.rows.iter().all(|row| row.visible > 0) && !self.has_failed()
     }
 
-    /// Whether anything came out wrong so far.
+    /// Whether any result is wrong so far.
     pub fn has_failed(&self) -> bool {
         self.rows.iter().any(MatrixRow::has_failed) || self.alarms > 0 || self.soak_alarms > 0
     }
 }
 
-/// One simulation, looked at closely.
+/// One simulation in detail.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Repetition {
     /// The fault with its place, as typed; `none` for a look-alike.
@@ -76,19 +76,19 @@ pub struct Repetition {
     pub seed: u64,
     /// What was simulated, in words.
     pub scene: String,
-    /// Whether the fault struck.
+    /// Whether the fault occurred.
     pub struck: bool,
-    /// Whether there was something to be found.
+    /// Whether there was visible damage.
     pub visible: bool,
     /// Whether all of it was found.
     pub detected: bool,
-    /// Whether it was rightly named.
+    /// Whether it was classified correctly.
     pub named: bool,
-    /// Blocks that were found and were not damaged.
+    /// Blocks that were reported but not damaged.
     pub false_alarms: u64,
-    /// Whether it came out right.
+    /// Whether the result is right.
     pub right: bool,
-    /// Blocks that were damaged or found, in ascending order.
+    /// Blocks that were damaged or reported, in ascending order.
     pub blocks: Vec<RepetitionBlock>,
 }
 
@@ -96,8 +96,8 @@ pub struct Repetition {
 pub struct RepetitionBlock {
     /// First byte on the simulated target.
     pub offset: u64,
-    /// If it is damaged, what it may be called.
+    /// If it is damaged, its correct classes.
     pub damaged: Vec<&'static str>,
-    /// If it was found, what it was called.
+    /// If it was reported, its class.
     pub found: Option<&'static str>,
 }

@@ -1,9 +1,9 @@
-//! Where results are kept: one folder per command, readable for ever, with plain files.
+//! Result folders: one per command, with plain files that stay readable.
 //!
-//! While a command runs the folder's name ends in `.partial`. Each file is written under a
-//! temporary name, synced and renamed, so that it is whole or absent; its checksum is in the list
-//! before that. At the end the list is closed and the folder gets its final name. A command that
-//! was killed leaves a `.partial` folder with everything that was finished.
+//! While a command runs, the folder's name ends in `.partial`. Each file is written under a
+//! temporary name, synced and renamed, so that it is whole or absent; its checksum is listed before
+//! that. At the end the list is closed and the folder gets its final name. A killed command leaves
+//! a `.partial` folder with everything that was finished.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ use super::packed::packed;
 /// Name and version of the manifest's schema.
 pub const MANIFEST_SCHEMA: &str = "iosonde.manifest/1";
 
-/// The first thing to read in a folder.
+/// Overview of a folder, to be read first.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Manifest {
     /// [`MANIFEST_SCHEMA`].
@@ -31,7 +31,7 @@ pub struct Manifest {
     pub verb: String,
     /// The command line, word by word.
     pub command: Vec<String>,
-    /// The directory in which it was given.
+    /// Working directory of the command.
     #[serde(default)]
     pub directory: String,
     /// Start, ns since 1970.
@@ -46,7 +46,7 @@ pub struct Manifest {
     pub cells: Vec<String>,
 }
 
-/// A folder that is being filled.
+/// The folder of a running command.
 #[derive(Debug)]
 pub struct RunFolder {
     partial: PathBuf,
@@ -59,14 +59,14 @@ pub struct RunFolder {
     list: File,
 }
 
-/// Why an experiment is not gone on with.
+/// Why an experiment is not resumed.
 const LOG_ALTERED: &str = "log.jsonl was altered, and lines that follow would hide that";
 
 impl RunFolder {
-    /// Makes a new folder under `parent`: UTC time, verb, and a few random digits.
+    /// Creates a folder under `parent`, named by UTC time, verb, and a few random digits.
     ///
     /// # Errors
-    /// If a folder or file cannot be made.
+    /// If a folder or file cannot be created.
     pub fn create(parent: &Path, verb: &str, unix_ns: u64, salt: u32) -> io::Result<RunFolder> {
         private_dirs(parent)?;
         let name = format!("{}-{verb}-{salt:08x}", utc(unix_ns));
@@ -88,26 +88,26 @@ impl RunFolder {
         Ok(folder)
     }
 
-    /// Where the files are now.
+    /// Present path of the folder.
     pub fn path(&self) -> &Path {
         &self.partial
     }
 
-    /// Where they will be in the end.
+    /// Final path of the folder.
     pub fn finished(&self) -> &Path {
         &self.finished
     }
 
-    /// Keeps a value as JSON: under a temporary name, synced, renamed.
+    /// Stores a value as JSON: under a temporary name, synced, renamed.
     ///
     /// # Errors
-    /// If it cannot be written; nothing half-written stays under the final name.
+    /// If it cannot be written; no partial file stays under the final name.
     pub fn keep<T: Serialize>(&mut self, name: &str, value: &T) -> io::Result<()> {
         let text = serde_json::to_vec(value)?;
         self.keep_bytes(name, &text)
     }
 
-    /// Keeps a value as compressed JSON, in the same way; the name ends in `.json.zst`.
+    /// Stores a value as compressed JSON, in the same way; the name ends in `.json.zst`.
     ///
     /// # Errors
     /// As [`keep`](RunFolder::keep).
@@ -116,7 +116,7 @@ impl RunFolder {
         self.keep_bytes(name, &packed(&text)?)
     }
 
-    /// Keeps bytes, in the same way. The name may have one folder in front of it.
+    /// Stores bytes, in the same way. The name may have one folder in front of it.
     ///
     /// # Errors
     /// As [`keep`](RunFolder::keep).
@@ -125,7 +125,7 @@ impl RunFolder {
         self.put(name, bytes)
     }
 
-    /// Notes in the list what a file is about to hold.
+    /// Adds the checksum of a file's next content to the list.
     fn announce(&mut self, name: &str, sum: String) -> io::Result<()> {
         let line = self.checksums.note(name, sum);
         self.list.write_all(line.as_bytes())
@@ -139,13 +139,13 @@ impl RunFolder {
         if !place.is_dir() {
             private_dirs(&place)?;
         }
-        // The list first: no file outlives a power cut without its checksum.
+        // The list is synced first: no file survives a power cut without its checksum.
         self.list.sync_data()?;
         replaced(&place, own, bytes).map(drop)
     }
 
-    /// Opens a folder once more that was left unfinished, whatever it is called now, to go on with
-    /// it. It is `.partial` again from now on.
+    /// Reopens an unfinished folder, whatever its name is now, to resume its command. The name ends
+    /// in `.partial` again from now on.
     ///
     /// # Errors
     /// If it cannot be renamed or written.
@@ -160,10 +160,10 @@ impl RunFolder {
         if is_unfinished(&path) {
             cut_back(&path, &log)?;
         }
-        // What was altered stays altered: its file keeps the checksum that it had.
+        // An altered file keeps its old checksum, so that it is still detected.
         let (checksums, text) = Checksums::resumed(&path)?;
         let kept = fs::read(path.join(LOG))?;
-        // Lines that follow would make an altered log one as it was kept.
+        // New lines would give an altered log a valid checksum.
         if checksums.compare(LOG, checksum(&kept)).is_err() {
             return Err(io::Error::other(LOG_ALTERED));
         }
@@ -181,8 +181,8 @@ impl RunFolder {
         log.is_ok_and(|(log, _)| matches!(log.try_lock_shared(), Err(TryLockError::WouldBlock)))
     }
 
-    /// Gives a file of a folder that is gone on with a name that is not read any more. One that is
-    /// gone is listed no longer.
+    /// Renames a file of a resumed folder, so that it is not read any more. A missing file is
+    /// removed from the list.
     ///
     /// # Errors
     /// If it cannot be renamed.
@@ -200,8 +200,8 @@ impl RunFolder {
         Ok(())
     }
 
-    /// Files that were kept and are gone; but for the log, which goes on, they are not listed any
-    /// more.
+    /// Removes missing files from the list, except for the log, which is continued. Returns the
+    /// names of all missing files.
     pub fn forget_gone(&mut self) -> Vec<String> {
         let names = self.checksums.names();
         let gone = names.filter(|name| is_gone(&self.partial.join(name)));
@@ -220,7 +220,7 @@ impl RunFolder {
         line.push(b'\n');
         self.logged.update(&line);
         self.announce(LOG, hex(self.logged.clone()))?;
-        // The list first, as for every file.
+        // The list is synced first, as for every file.
         self.list.sync_data()?;
         self.log.write_all(&line)
     }
@@ -240,14 +240,14 @@ impl RunFolder {
         Ok(self.finished)
     }
 
-    /// Removes the folder again: nothing was measured.
+    /// Removes the folder, since nothing was measured.
     pub fn discard(self) {
-        // Left behind it would be empty and harmless.
+        // If this fails, the folder left behind is harmless.
         let _ = fs::remove_dir_all(&self.partial);
     }
 }
 
-/// Keeps a second command away from a folder; the kernel lets go when the first one ends.
+/// Locks a folder against a second command; the kernel unlocks it when the first one ends.
 fn lock(log: &File) -> io::Result<()> {
     log.try_lock().map_err(|error| match error {
         TryLockError::WouldBlock => io::Error::other("another command is writing to it"),
@@ -255,7 +255,7 @@ fn lock(log: &File) -> io::Result<()> {
     })
 }
 
-/// Takes off the end of a log what a power cut has left of a write.
+/// Truncates the rest of a write that a power cut interrupted from the end of a log.
 fn cut_back(folder: &Path, log: &File) -> io::Result<()> {
     let (list, _) = Checksums::read(folder)?;
     let text = fs::read(folder.join(LOG))?;
@@ -265,11 +265,10 @@ fn cut_back(folder: &Path, log: &File) -> io::Result<()> {
     }
 }
 
-/// Puts a whole file in the place of what bore its name, and makes it last; gives it open at its
-/// end.
+/// Replaces a file with a whole and synced one, which is returned open at its end.
 fn replaced(place: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
     let temporary = place.join(format!(".{name}.tmp"));
-    // One that a killed command left behind, in a folder that is gone on with.
+    // A killed command may have left one in a folder that is resumed.
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -277,7 +276,7 @@ fn replaced(place: &Path, name: &str, bytes: &[u8]) -> io::Result<File> {
     let mut file = create_new(&temporary)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| fs::rename(&temporary, place.join(name))) {
-        // On a full disk its space is missed.
+        // Frees its space, which a full disk needs.
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
@@ -289,7 +288,7 @@ fn is_gone(path: &Path) -> bool {
     path.symlink_metadata().is_err()
 }
 
-/// A file for its owner alone, under a name that is free.
+/// Creates a file for its owner alone, under an unused name.
 pub(super) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
@@ -352,7 +351,7 @@ mod tests {
         assert_eq!(utc(1_790_000_000_123_456_789), "20260921T141320Z");
     }
 
-    /// A power cut leaves any part of what was appended since the last sync, and zeros for the
+    /// A power cut leaves any part of the data appended since the last sync, and zeros for the
     /// rest.
     #[test]
     fn what_a_power_cut_leaves_is_gone_on_with() {
@@ -386,7 +385,7 @@ mod tests {
             zeros.resize(log.len(), 0);
             resume(&announced, &zeros, b"");
         }
-        // Whole lines that nobody kept are no such rest.
+        // Whole lines that are not in the list are not the rest of a write.
         let mut more = log.clone();
         more.extend(b"\"ended\"\n");
         fs::write(path.join(SUMS), &announced).unwrap();

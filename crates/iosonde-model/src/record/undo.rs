@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Name and version of the schema.
 pub const UNDO_SCHEMA: &str = "iosonde.undo/1";
 
-/// Description of the saved data of one device; the bytes are in a separate file, piece after
-/// piece.
+/// The saved data of one device; the bytes are in a separate file, piece after piece.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Undo {
     /// [`UNDO_SCHEMA`].

@@ -39,8 +39,7 @@ pub struct VerifyRun {
     pub unnamed: bool,
     /// Device counters at start and end.
     pub device: Option<(DeviceCounters, DeviceCounters)>,
-    /// Whether the kernel was requested to drop the target from its page cache before the
-    /// read-back.
+    /// Whether the kernel was requested to drop cached pages of the target before the read-back.
     pub cache_dropped: bool,
     /// The ledger that was used, for a check.
     pub ledger: Option<LedgerUse>,

@@ -1,5 +1,5 @@
-//! fio's JSON and JSON+ documents, of version 3: one job or many, groups, and what a client reports
-//! of its servers.
+//! fio's JSON and JSON+ documents of version 3: one job or many, groups, and a client's report on
+//! its servers.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::{Foreign, ForeignDirection, ForeignJob, ForeignLatency, ImportError};
 use super::{MAX_BYTES, MAX_DEPTH};
 use crate::plan::IoKind;
 
-/// The entry in which a client sums what its servers did.
+/// Name of the entry in which a client sums the results of its servers.
 const SUM: &str = "All clients";
-/// Entries of a document, jobs and servers together, at most.
+/// Most entries of a document, jobs and servers together.
 const MAX_JOBS: usize = 100_000;
-/// Largest count: up to here every whole number is also an `f64`.
+/// Largest count: up to here every whole number is exact as an `f64`.
 const MAX_COUNT: u64 = 1 << 53;
 /// Most samples of one histogram, so that those of all jobs can be added.
 const MAX_SAMPLES: u64 = 1 << 46;
 
-/// Reads a document. Lines before it, which fio prints when it has something to say, are noted.
+/// Reads a document. Messages that fio prints before it are noted.
 ///
 /// # Errors
-/// If it is too large, not JSON, not fio's, or holds a number that cannot be.
+/// If it is too large, not JSON, not of fio, or has an impossible number.
 pub fn fio_json(text: &str) -> Result<Foreign, ImportError> {
     ImportError::unless_short(format_args!("the file"), text, MAX_BYTES)?;
     let begin = beginning(text).ok_or_else(|| {
@@ -44,7 +44,7 @@ pub fn fio_json(text: &str) -> Result<Foreign, ImportError> {
     Ok(foreign)
 }
 
-/// Whether a text may be a document of fio's.
+/// Whether a text may be a document of fio.
 pub fn is_fio_json(text: &str) -> bool {
     beginning(text).is_some_and(|at| {
         let mut end = (at + 4096).min(text.len());
@@ -67,7 +67,7 @@ fn beginning(text: &str) -> Option<usize> {
     None
 }
 
-/// The last whole document: with a status interval fio writes one after the other.
+/// Reads the last whole document: with a status interval, fio writes several in a row.
 fn last_document(
     text: &str,
     lines_before: usize,
@@ -90,7 +90,7 @@ fn last_document(
                 (last, end) = (Some(value), documents.byte_offset());
                 count += 1;
             }
-            // What follows the document may be anything that fio prints at its end.
+            // Any other output of fio may follow the document.
             Ok(_) | Err(_) if last.is_some() && !text[end..].trim_start().starts_with('{') => break,
             Ok(other) => {
                 let found = format!("{other}").chars().take(60).collect::<String>();
@@ -119,7 +119,7 @@ fn last_document(
     last.ok_or_else(|| ImportError::unexpected("the document", "nothing", "an object"))
 }
 
-/// The depth of nesting, if it is more than is read.
+/// The depth of nesting, if it exceeds the limit.
 fn too_deep(text: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for byte in text.bytes() {
@@ -138,7 +138,7 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-/// A value with the place where it stands.
+/// A value and its place in the document.
 struct Read<'a> {
     value: &'a Value,
     place: String,
@@ -173,7 +173,7 @@ impl<'a> Read<'a> {
         self.value.as_str().ok_or_else(|| self.unexpected("a string"))
     }
 
-    /// A count; a number with a fraction of zero is one too.
+    /// Reads a count; a number with a fraction of zero is one too.
     fn count(&self) -> Result<u64, ImportError> {
         let number = self.value.as_f64().filter(|number| number.fract() == 0.0);
         let count = number.filter(|number| (0.0..=MAX_COUNT as f64).contains(number));
@@ -256,7 +256,7 @@ impl<'a> Read<'a> {
         let host = self.field("hostname").map(|host| host.text()).transpose()?;
         let host = host.filter(|host| !host.is_empty()).map(str::to_owned);
         let error = match self.field("error") {
-            // A negative one is as much an error as a positive one.
+            // Negative error numbers are errors too.
             Some(error) => error.value.as_i64().map(i64::unsigned_abs),
             None => Some(0),
         };
@@ -428,7 +428,7 @@ mod tests {
         let (_, spread) = read.spread().unwrap();
         let histogram = spread.histogram().unwrap();
         assert_eq!(histogram.count(), spread.count);
-        // Both are of the same samples: fio's own percentile and that of its bins.
+        // fio's own percentile and that of its bins are of the same samples.
         let own = spread.percentile(99.0).unwrap() as f64;
         let ours = histogram.quantile(0.99).unwrap() as f64;
         assert!((own / ours - 1.0).abs() < 0.02, "{own} {ours}");

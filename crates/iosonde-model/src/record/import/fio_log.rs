@@ -1,21 +1,21 @@
 //! fio's logs: a line per request, or per interval with `log_avg_msec`; and its logs of histograms.
 //!
-//! A line is `time (ms), value, direction, block size, …`; what follows depends on version and
-//! options and is not needed. Which value it is says only the name of the file.
+//! A line is `time (ms), value, direction, block size, …`; further fields depend on version and
+//! options and are not used. Only the name of the file shows the kind of value.
 
 use super::{ForeignLog, ImportError, LogKind, LogPoint, MAX_BYTES, MAX_LINE_BYTES};
 use crate::plan::IoKind;
 use iosonde_stats::Histogram;
 
-/// Bins of fio's histogram: 29 groups of 64, the first two of which are 1 ns wide.
+/// Bins of fio's histogram: 29 groups of 64. Bins of the first two groups are 1 ns wide.
 const BINS: usize = 29 << GROUP_BITS;
 const GROUP_BITS: u32 = 6;
 /// Most samples of one line, so that those of all lines can be added.
 const MAX_SAMPLES: u64 = 1 << 40;
-/// Times from here on, ms, count from 1970 (`log_unix_epoch`), and not from the start.
+/// Times from here on, ms, count from 1970 (`log_unix_epoch`), not from the start.
 const EPOCH_FROM_MS: u64 = 100_000_000_000;
 
-/// The job's name and what the values are, from the name of a log (`db_clat.1.log`).
+/// Name of the job and kind of the values, from the name of a log (`db_clat.1.log`).
 pub fn kind_of(file_name: &str) -> Option<(String, LogKind)> {
     let stem = file_name.strip_suffix(".log")?;
     // The number of the job, unless `per_job_logs=0`.
@@ -40,7 +40,7 @@ pub fn kind_of(file_name: &str) -> Option<(String, LogKind)> {
 /// Reads a log.
 ///
 /// # Errors
-/// If it is too long, or a line is not one of such a log.
+/// If it is too long, or has a malformed line.
 pub fn fio_log(name: &str, kind: LogKind, text: &str) -> Result<ForeignLog, ImportError> {
     ImportError::unless_short(format_args!("the file"), text, MAX_BYTES)?;
     let mut log = ForeignLog {
@@ -69,7 +69,7 @@ pub fn fio_log(name: &str, kind: LogKind, text: &str) -> Result<ForeignLog, Impo
     Ok(log)
 }
 
-/// Times since 1970 become times since the first one.
+/// Converts times since 1970 to times since the first one.
 fn from_the_start(log: &mut ForeignLog) {
     let times = log.points.iter().map(|point| point.at_ns);
     let first = times.chain(log.histograms.iter().map(|each| each.0)).min().unwrap_or(0);
@@ -78,7 +78,7 @@ fn from_the_start(log: &mut ForeignLog) {
         log.histograms.iter_mut().for_each(|each| each.0 -= first);
         log.notes.push("times count from 1970; shown since the first one".into());
     }
-    // Logs of several directions, and those of requests, are not wholly in order.
+    // Logs of several directions, and those of single requests, are not entirely in order.
     log.points.sort_by_key(|point| point.at_ns);
     log.histograms.sort_by_key(|each| each.0);
 }
@@ -109,7 +109,7 @@ impl Line<'_> {
             "0" => Ok(IoKind::Read),
             "1" => Ok(IoKind::Write),
             "2" => Ok(IoKind::Trim),
-            // With `log_window_value=both` a second value stands here.
+            // With `log_window_value=both`, this field is a second value.
             _ => {
                 Err(self
                     .unexpected(field, "a direction, 0, 1 or 2, as in a log of one value per line"))

@@ -1,4 +1,4 @@
-//! Texts that were damaged on their way, for the tests of what reads them.
+//! Damaged copies of texts, for the tests of parsers.
 
 use crate::plan::chance::Chance;
 
@@ -32,7 +32,7 @@ fn mutated(text: &str, random: &mut Chance) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The next number after a place becomes another one.
+/// Replaces the next number after a place.
 fn replace_number(bytes: &mut Vec<u8>, at: usize, with: &[u8]) {
     let Some(from) = bytes[at..].iter().position(u8::is_ascii_digit).map(|offset| at + offset)
     else {

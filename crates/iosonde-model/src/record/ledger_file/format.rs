@@ -1,30 +1,30 @@
-//! The bytes of a ledger file. All numbers are little-endian; what carries a checksum carries it in
-//! its last four bytes.
+//! Byte format of a ledger file. All numbers are little-endian. A structure with a checksum has it
+//! in its last four bytes.
 
 use super::{LEDGER_SCHEMA, MAX_HEADER_BYTES, MAX_JOBS, Progress};
 use crate::content::block::{crc32c, le32, le64};
 
-/// Length of the beginning, bytes.
+/// Length of the preamble, bytes.
 pub(super) const PREAMBLE_BYTES: usize = 64;
-/// Length of the word with which a ledger begins, its line feed and the zeros after it, bytes.
+/// Length of the schema name at the beginning, its line feed and the zeros after it, bytes.
 pub(super) const WORD_BYTES: usize = 24;
-/// Length of what a job notes, bytes.
+/// Length of a job's note, bytes.
 pub(super) const NOTE_BYTES: usize = 64;
 /// Length of an entry of the failures, bytes.
 pub(super) const FAILURE_BYTES: usize = 32;
-/// Each of a job's two places has a sector of its own.
+/// Length of the sector that each of a job's two notes has, bytes.
 pub(super) const SECTOR_BYTES: u64 = 512;
-/// Most room for failures, entries.
+/// Most entries of failures.
 const MAX_FAILURES: u32 = 1 << 16;
 
 const NOTE_MAGIC: u32 = u32::from_le_bytes(*b"IOln");
 const FAILURE_MAGIC: u32 = u32::from_le_bytes(*b"IOlf");
 const ENDED: u32 = 1;
 
-/// What the word of a ledger has in front of its version.
+/// Schema name of a ledger without its version.
 pub(super) const FAMILY: &str = "iosonde.ledger/";
 
-/// Where everything is.
+/// Layout of the file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Layout {
     /// Length of the JSON.
@@ -47,13 +47,13 @@ impl Layout {
         PREAMBLE_BYTES as u64 + u64::from(self.header_bytes)
     }
 
-    /// The place for a note of a job with this number.
+    /// Offset of a job's note with this sequence number.
     pub(super) fn note_at(&self, job: u32, sequence: u64) -> u64 {
         let place = 2 * u64::from(job) + sequence % 2;
         self.header_end().next_multiple_of(SECTOR_BYTES) + place * SECTOR_BYTES
     }
 
-    /// The place of a failure.
+    /// Offset of an entry of the failures.
     pub(super) fn failure_at(&self, index: u32) -> u64 {
         self.note_at(self.jobs, 0) + u64::from(index) * FAILURE_BYTES as u64
     }
@@ -64,7 +64,7 @@ impl Layout {
     }
 }
 
-/// The beginning.
+/// The preamble.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Preamble {
     pub(super) layout: Layout,
@@ -87,7 +87,7 @@ impl Preamble {
         seal(bytes)
     }
 
-    /// `None` if it is damaged; the word is looked at by the caller.
+    /// `None` if it is damaged. The caller checks the schema name.
     pub(super) fn decode(bytes: &[u8; PREAMBLE_BYTES]) -> Option<Preamble> {
         let layout = Layout {
             header_bytes: le32(bytes, 24),
@@ -96,19 +96,19 @@ impl Preamble {
         };
         let (header_crc, run_low) = (le32(bytes, 28), le64(bytes, 40));
         let found = Preamble { layout, header_crc, run_low };
-        // Also what is zero has to be.
+        // This compares the unused zeros too.
         (found.encode() == *bytes && layout.is_bounded()).then_some(found)
     }
 }
 
-/// What a job notes.
+/// A job's note.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Note {
     pub(super) job: u32,
-    /// Number of the note, from 1; decides on its place.
+    /// Number of the note, from 1; determines its place.
     pub(super) sequence: u64,
     pub(super) progress: Progress,
-    /// Entries that the job has made among the failures before this note.
+    /// Failures that the job entered before this note.
     pub(super) failures: u32,
     pub(super) run_low: u64,
 }
@@ -171,7 +171,7 @@ impl Failure {
     }
 }
 
-/// With the checksum of all before in the last four bytes.
+/// Stores the checksum of the bytes before in the last four.
 fn seal<const N: usize>(mut bytes: [u8; N]) -> [u8; N] {
     let crc = crc32c(&bytes[..N - 4]);
     put_u32(&mut bytes, N - 4, crc);

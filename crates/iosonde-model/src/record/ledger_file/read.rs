@@ -1,4 +1,4 @@
-//! Reading a ledger: bounded, every byte checked, and what is not known said to be unknown.
+//! Reads a ledger of limited length and checks every byte; unknown values are stated as unknown.
 
 use std::io::Read;
 use std::ops::Range;
@@ -16,22 +16,22 @@ use crate::content::replay::{Known, replay};
 use crate::plan::VerifyPlan;
 use crate::record::given::{self, GivenError};
 
-/// No ledger is longer, bytes.
+/// Longest ledger, bytes.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Why there is no ledger.
+/// Why a ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// No file, or none that can be read.
+    /// The file is missing or cannot be read.
     #[error(transparent)]
     Given(#[from] GivenError),
-    /// Something else.
+    /// The file is not a ledger.
     #[error("found a file that begins with `{found}`, expected a ledger (`{LEDGER_SCHEMA}`)")]
     NotALedger {
         /// Its first bytes, escaped.
         found: String,
     },
-    /// Too long to be one.
+    /// It is too long for a ledger.
     #[error("found {found} bytes, expected {expected} at most: this is not a ledger")]
     TooLong {
         /// Its length, bytes.
@@ -47,7 +47,7 @@ pub enum LedgerError {
     Truncated {
         /// Its length, bytes.
         found: u64,
-        /// The length it had, as far as is known, bytes.
+        /// Its full length, as far as known, bytes.
         expected: u64,
     },
     /// Written by a newer program.
@@ -57,37 +57,37 @@ pub enum LedgerError {
     )]
     NewerVersion {
         found: u64,
-        /// Ours.
+        /// Version of this program.
         known: u64,
     },
     /// Written by an older program.
     #[error("the ledger is of version {found}, this program reads version {known}; {OTHER_BLOCKS}")]
     OlderVersion {
         found: u64,
-        /// Ours.
+        /// Version of this program.
         known: u64,
     },
-    /// Its operations follow from the plan by another law.
+    /// Its operations follow from the plan by another algorithm.
     #[error(
         "the operations of this ledger follow from its plan by algorithm {found}, this program has \
          algorithm {known}; check with {program}, which wrote it"
     )]
     OtherStream {
-        /// Its law.
+        /// Version of its algorithm.
         found: u32,
-        /// Ours.
+        /// Version of this program's algorithm.
         known: u32,
         /// The program that wrote it.
         program: String,
     },
-    /// What it says cannot be trusted.
+    /// The ledger is damaged.
     #[error("the ledger is damaged in {place}: {found}; use another copy, or write again")]
     Damaged {
         place: String,
         /// What is wrong there.
         found: String,
     },
-    /// The blocks of the ledger are no whole sectors of the target.
+    /// The blocks of the ledger are not whole sectors of the target.
     #[error(
         "the target has sectors of {found} bytes, which do not divide the ledger's blocks of \
          {expected}; check where the sectors are as small as when it was written"
@@ -100,45 +100,44 @@ pub enum LedgerError {
     },
 }
 
-/// What the reader of a ledger is and where.
+/// Properties of the program that reads a ledger, and of its machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
-    /// The law by which this program lets operations follow from a plan.
+    /// Version of the algorithm by which this program derives operations from a plan.
     pub stream_version: u32,
-    /// Identity of this boot. Under another one than the ledger's, what was not synced may be lost.
+    /// Identity of this boot. If the ledger has another one, unsynced notes may be lost.
     pub boot_id: Option<&'a str>,
 }
 
-/// How far a job had come, as far as the ledger knows.
+/// Progress of a job according to the ledger.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct JobProgress {
     /// At least the operations before this one were made durable.
     pub durable: u64,
     /// At least the operations before this one were answered.
     pub acked: u64,
-    /// No operation from this one on was submitted; `None` if the ledger cannot say so. What stands
-    /// on the target can then be too old, but never too new.
+    /// No operation from this one on was submitted; `None` if unknown. Data on the target can then
+    /// be found to be too old, but never too new.
     pub submitted: Option<u64>,
-    /// Whether the job came to its end, with nothing in flight.
+    /// Whether the job ended in order, with nothing in flight.
     pub ended: bool,
-    /// Its operations that failed, in order; what they should have changed may be so or so.
+    /// Its failed operations, in order; their changes may or may not be present.
     pub failed: Vec<u64>,
 }
 
 /// A ledger that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LedgerFile {
-    /// What it is about.
     pub header: LedgerHeader,
     /// One per job.
     pub jobs: Vec<JobProgress>,
-    /// What makes a check by this ledger weaker than it could be, to be reported. A check that
-    /// passes nevertheless has to say so.
+    /// Why a check with this ledger is weaker than usual, for the report. A check that passes has
+    /// to state this too.
     pub notes: Vec<String>,
 }
 
 impl JobProgress {
-    /// How far the job had come at least.
+    /// Minimum progress of the job.
     fn known(&self) -> Known {
         Known {
             submitted: self.submitted.unwrap_or(self.acked),
@@ -148,14 +147,14 @@ impl JobProgress {
         }
     }
 
-    /// What this job's part of the target may and must hold.
+    /// Permitted and required content of this job's part of the target.
     pub fn ledger(&self, plan: &VerifyPlan, job: usize) -> Ledger {
         replay(plan, job, &self.known(), self.submitted.is_some())
     }
 }
 
 impl LedgerFile {
-    /// What a region may and must hold that all jobs wrote at once.
+    /// Permitted and required content of a region that all jobs write concurrently.
     pub fn outcomes(&self, plan: &VerifyPlan, survival: Survival) -> Outcomes {
         let each = self.jobs.iter().map(|job| (job.known(), job.submitted.is_some()));
         Outcomes::replay(plan, &each.collect::<Vec<_>>(), survival)
@@ -164,7 +163,7 @@ impl LedgerFile {
     /// Reads a ledger.
     ///
     /// # Errors
-    /// If it is missing, something else, cut off, damaged, of another version or of another law.
+    /// If it is missing, not a ledger, cut off, damaged, or of another version or algorithm.
     pub fn read(path: &Path, reader: &Reader<'_>) -> Result<LedgerFile, LedgerError> {
         let (file, length) = given::open(path)?;
         let too_long = |found| LedgerError::TooLong { found, expected: MAX_FILE_BYTES };
@@ -172,7 +171,7 @@ impl LedgerFile {
             return Err(too_long(length));
         }
         let mut bytes = Vec::new();
-        // It may grow meanwhile.
+        // The file may grow meanwhile.
         let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(GivenError::System)?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
@@ -181,10 +180,10 @@ impl LedgerFile {
         LedgerFile::parse(&bytes, reader)
     }
 
-    /// The same from bytes that were read already.
+    /// The same from bytes in memory.
     ///
     /// # Errors
-    /// As [`read`](LedgerFile::read), but for those of opening.
+    /// As [`read`](LedgerFile::read), except those of opening.
     pub fn parse(bytes: &[u8], reader: &Reader<'_>) -> Result<LedgerFile, LedgerError> {
         let preamble = preamble(bytes)?;
         let (layout, run_low) = (preamble.layout, preamble.run_low);
@@ -209,12 +208,12 @@ impl LedgerFile {
         Ok(ledger)
     }
 
-    /// Whether every job came to its end.
+    /// Whether every job ended in order.
     pub fn ended(&self) -> bool {
         self.jobs.iter().all(|job| job.ended)
     }
 
-    /// What the two notes of a job say together.
+    /// Derives the progress of a job from its two notes.
     fn judge(
         &mut self,
         job: u32,
@@ -247,7 +246,7 @@ impl LedgerFile {
                 return Err(damaged(place(), "its two notes do not follow each other"));
             }
         } else if newest.progress.ended {
-            // The last of all notes; the other one was before it.
+            // This is the job's last note; the damaged one was before it.
             self.notes.push(format!("job {job}: the note before its last is damaged"));
         } else {
             self.notes.push(format!(
@@ -264,7 +263,7 @@ impl LedgerFile {
         Ok(JobProgress { durable, acked, submitted, ended, failed })
     }
 
-    /// Notes that were not synced may be lost with the memory of the machine.
+    /// Drops the upper bounds if unsynced notes may be lost with the memory of the machine.
     fn weigh_the_crash(&mut self, reader: &Reader<'_>) {
         let same_boot = self.header.boot_id.is_some()
             && self.header.boot_id.as_deref() == reader.boot_id.filter(|id| !id.is_empty());
@@ -282,11 +281,11 @@ impl LedgerFile {
         );
     }
 
-    /// What failed was announced before.
+    /// Checks that failed operations were announced before.
     fn check_failures(&self) -> Result<(), LedgerError> {
         for (number, job) in self.jobs.iter().enumerate() {
             let bound = job.submitted.unwrap_or(u64::MAX);
-            // In order: the last is the highest.
+            // The list is sorted: the last is the highest.
             if let Some(op) = job.failed.last().filter(|op| **op >= bound) {
                 let found = format!("number {op} of job {number}, which sent {bound}");
                 return Err(damaged("the failed operations", found));
@@ -296,7 +295,7 @@ impl LedgerFile {
     }
 }
 
-/// The beginning, or what this is instead.
+/// Reads the preamble, or returns what the file is instead.
 fn preamble(bytes: &[u8]) -> Result<Preamble, LedgerError> {
     let truncated =
         LedgerError::Truncated { found: bytes.len() as u64, expected: PREAMBLE_BYTES as u64 };
@@ -321,14 +320,14 @@ fn preamble(bytes: &[u8]) -> Result<Preamble, LedgerError> {
     Err(LedgerError::NotALedger { found: bytes[..bytes.len().min(16)].escape_ascii().to_string() })
 }
 
-/// The number after the family's name.
+/// The version after the schema name.
 fn version(bytes: &[u8]) -> Option<u64> {
     let rest = bytes.strip_prefix(FAMILY.as_bytes())?;
     let line = rest.iter().take(WORD_BYTES).position(|byte| *byte == b'\n')?;
     std::str::from_utf8(&rest[..line]).ok()?.parse().ok()
 }
 
-/// The header, and zeros after it.
+/// Reads the header, and checks for zeros after it.
 fn header(bytes: &[u8], preamble: &Preamble) -> Result<LedgerHeader, LedgerError> {
     let place = "its header";
     let layout = &preamble.layout;
@@ -344,7 +343,7 @@ fn header(bytes: &[u8], preamble: &Preamble) -> Result<LedgerHeader, LedgerError
     Ok(header)
 }
 
-/// The note in this place; `None` if it is torn or damaged.
+/// Reads the note in this place; `None` if it is torn or damaged.
 fn note(bytes: &[u8], layout: &Layout, job: u32, parity: u64) -> Result<Option<Note>, LedgerError> {
     let at = layout.note_at(job, parity);
     let end = at + NOTE_BYTES as u64;
@@ -352,7 +351,7 @@ fn note(bytes: &[u8], layout: &Layout, job: u32, parity: u64) -> Result<Option<N
     Ok(bytes[range(at, end)].first_chunk().and_then(Note::decode))
 }
 
-/// What failed, per job and in order. A place may be free: whoever reserved it died before.
+/// Failed operations per job, in order. An entry may be free: the job that reserved it died before.
 fn failures(bytes: &[u8], layout: &Layout, run_low: u64) -> Result<Vec<Vec<u64>>, LedgerError> {
     let mut jobs = vec![Vec::new(); layout.jobs as usize];
     let all = &bytes[range(layout.failure_at(0), layout.file_bytes())];
@@ -380,7 +379,7 @@ fn all_zero(bytes: &[u8], place: Range<u64>, words: &str) -> Result<(), LedgerEr
     }
 }
 
-/// The file is short enough for this.
+/// Converts a range; files are short enough for `usize`.
 fn range(start: u64, end: u64) -> Range<usize> {
     start as usize..end as usize
 }

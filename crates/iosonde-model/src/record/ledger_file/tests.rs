@@ -1,4 +1,4 @@
-//! The ledger in every broken form, and none that passes for whole.
+//! Every damaged form of the ledger is detected.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -109,7 +109,7 @@ fn after_a_crash_only_what_was_synced_bounds_what_was_sent() {
             assert_eq!(ledger.notes.len(), usize::from(!synced));
         }
     }
-    // Of a machine without an identity of its boots, none is the same.
+    // Without a boot identity, no boot counts as the same one.
     let path = dir.path().join("unknown");
     LedgerWriter::create(&path, &LedgerHeader { boot_id: None, ..header(1) }).unwrap();
     let ledger = LedgerFile::read(&path, &Reader { boot_id: None, ..reader() }).unwrap();
@@ -164,7 +164,7 @@ fn counts_that_cannot_be_true_are_not_noted() {
     job.note(Progress { ended: true, ..progress(9, 5, 3) }).unwrap_err();
     job.failed(8).unwrap();
     assert_eq!(job.noted(), progress(9, 5, 3));
-    // An operation that was not announced, a read perhaps, is announced now.
+    // An operation that was not announced, such as a read, is announced now.
     job.failed(11).unwrap();
     for _ in 0..3 {
         let error = job.failed(8).unwrap_err().to_string();
@@ -344,7 +344,7 @@ fn a_failed_operation_does_not_get_lost() {
     bytes[entries..entries + 32].fill(0);
     let error = LedgerFile::parse(&bytes, &reader()).unwrap_err().to_string();
     assert!(error.contains("the failed operations: 0 of 1 of job 0"), "{error}");
-    // It may stand anywhere: whoever reserved the places before may have died.
+    // The entry may be anywhere: jobs that reserved earlier ones may have died.
     let mut bytes = whole;
     bytes.copy_within(entries..entries + 32, entries + 64);
     bytes[entries..entries + 32].fill(0);
@@ -363,7 +363,7 @@ fn chance_makes_no_ledger_and_no_panic() {
     for round in 0..4000 {
         let mut bytes: Vec<u8> = whole.clone();
         if round % 4 == 0 {
-            // Nothing but noise, at times after the true word, up to some MiB.
+            // Random bytes up to some MiB, sometimes after the right schema name.
             let length = 1usize << chance.below(if round % 400 == 0 { 23 } else { 13 });
             bytes = (0..length).map(|_| chance.bits() as u8).collect();
             if chance.below(2) == 0 {
@@ -437,7 +437,7 @@ fn a_target_in_larger_sectors_than_the_blocks_is_refused() {
 
 #[test]
 fn a_ledger_that_vanished_under_its_writer_is_still_written() {
-    // The descriptor, not the name, is what the jobs write to.
+    // The jobs write to the descriptor, not to the name.
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("l");
     let (_writer, mut jobs) = LedgerWriter::create_with_room(&path, &header(1), 0).unwrap();

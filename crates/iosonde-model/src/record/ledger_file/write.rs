@@ -1,4 +1,4 @@
-//! Writing a ledger: made whole before the first operation, then one small write per note.
+//! Writes a ledger: the whole file before the first operation, then one small write per note.
 
 use std::fs::{self, File};
 use std::io;
@@ -19,39 +19,39 @@ pub struct LedgerWriter {
     shared: Arc<Shared>,
 }
 
-/// What the jobs have in common: nothing that is written while all goes well.
+/// State shared by the jobs, which is not written while there are no errors.
 #[derive(Debug)]
 struct Shared {
     file: File,
     layout: Layout,
     run_low: u64,
     synced: bool,
-    /// The first free place among the failures.
+    /// Index of the first free entry of the failures.
     failures: AtomicU32,
-    /// Where the jobs stopped that write no more.
+    /// Ends of the parts of jobs that have stopped.
     tails: Mutex<Vec<Tail>>,
 }
 
 impl Shared {
     fn tails(&self) -> MutexGuard<'_, Vec<Tail>> {
-        // A push is whole or was not made.
+        // A panic elsewhere leaves the list intact: a push is complete or did not happen.
         self.tails.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where a job's part of the ledger ends.
+/// End of a job's part of the ledger.
 #[derive(Clone, Copy, Debug)]
 struct Tail {
     job: u32,
     /// Number of the last note.
     sequence: u64,
     last: Progress,
-    /// Entries among the failures.
+    /// Number of failures entered.
     failures: u32,
 }
 
 impl Tail {
-    /// The next note.
+    /// Writes the next note.
     fn put(mut self, shared: &Shared, progress: Progress) -> io::Result<Tail> {
         if !(progress.is_sound() && progress.follows(&self.last)) {
             let words = format!("found {progress:?} after {:?}", self.last);
@@ -66,8 +66,8 @@ impl Tail {
 }
 
 impl LedgerWriter {
-    /// Makes the file, complete and durable, with one part per job of the header. The name has to
-    /// be free.
+    /// Creates the file, complete and durable, with one part per job of the header. The name must
+    /// be unused.
     ///
     /// # Errors
     /// If the name is taken, even by a link that leads nowhere; if the header contradicts itself or
@@ -87,7 +87,7 @@ impl LedgerWriter {
         let json = header.to_json()?.into_bytes();
         let header_bytes = u32::try_from(json.len()).unwrap_or(u32::MAX);
         let layout = Layout { header_bytes, jobs: header.jobs, failures };
-        // Never follows a link, and never opens what is there.
+        // This never follows a link and never opens an existing file.
         let file = create_new(path)?;
         let run_low = header.run_id.0 as u64;
         let shared = Arc::new(Shared {
@@ -104,18 +104,18 @@ impl LedgerWriter {
             Ok(jobs)
         });
         if filled.is_err() {
-            // It is ours and holds nothing yet. The first error is the one to tell.
+            // The file is ours and holds nothing yet. The first error is the one to report.
             let _ = fs::remove_file(path);
         }
         Ok((LedgerWriter { shared }, filled?))
     }
 
-    /// Notes that every job came to its end, with nothing in flight, and makes all durable. From
-    /// then on the ledger is exact on any machine. Without it, its jobs count as killed.
+    /// Notes that every job has ended, with nothing in flight, and makes the file durable. From
+    /// then on the ledger is exact on any machine. Without this, its jobs count as killed.
     ///
     /// # Errors
-    /// If a job's own part still exists or is missing here, if a count contradicts an earlier one,
-    /// or if it cannot be written.
+    /// If a job's [`JobLedger`] still exists, if an end is missing, if a count contradicts an
+    /// earlier one, or if the file cannot be written.
     pub fn finish(self, ends: &[Progress]) -> io::Result<()> {
         let tails = std::mem::take(&mut *self.shared.tails());
         if tails.len() != ends.len() || ends.len() != self.shared.layout.jobs as usize {
@@ -130,7 +130,7 @@ impl LedgerWriter {
     }
 }
 
-/// Writes the beginning and two notes per job that say nothing, so that an empty place is damage.
+/// Writes preamble, header and two initial notes per job, so that an empty note means damage.
 fn fill(shared: &Arc<Shared>, json: &[u8]) -> io::Result<Vec<JobLedger>> {
     let Shared { file, layout, run_low, .. } = &**shared;
     file.set_len(layout.file_bytes())?;
@@ -151,12 +151,12 @@ fn refused(words: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, words)
 }
 
-/// A name is durable only with its directory.
+/// Makes a file's name durable: syncs its directory.
 pub(in crate::record) fn sync_directory_of(path: &Path) -> io::Result<()> {
     File::open(directory_of(path))?.sync_all()
 }
 
-/// The part of a ledger that one job writes, from whichever thread it runs on.
+/// The part of a ledger that one job writes, from any thread.
 #[derive(Debug)]
 pub struct JobLedger {
     shared: Arc<Shared>,
@@ -164,27 +164,27 @@ pub struct JobLedger {
 }
 
 impl JobLedger {
-    /// Notes how far the job has come and what it is about to submit: one write of 64 bytes, and
-    /// no allocation. To be called before the operations are handed over. `submitted` may be
-    /// rounded up and the other counts down, for fewer notes and a laxer check of the last ones.
+    /// Notes the progress of the job and what it is about to submit: one write of 64 bytes, without
+    /// allocation. Call it before the operations are submitted. `submitted` may be rounded up and
+    /// the other counts down, for fewer notes and a laxer check of the last operations.
     ///
     /// # Errors
-    /// If it cannot be written, or the counts contradict each other or an earlier note. What was
-    /// announced must then not be submitted.
+    /// If it cannot be written, or the counts contradict each other or an earlier note. The
+    /// announced operations must then not be submitted.
     pub fn note(&mut self, progress: Progress) -> io::Result<()> {
         self.tail = self.tail.put(&self.shared, progress)?;
         if self.shared.synced { self.shared.file.sync_data() } else { Ok(()) }
     }
 
-    /// Notes that an operation was answered with an error, and waits until that has reached
-    /// storage. To be called before the note that counts it as answered.
+    /// Notes that an operation failed, and waits until the note is on storage. Call it before the
+    /// note that counts the operation as answered.
     ///
     /// # Errors
-    /// If it cannot be written, or there have been too many.
+    /// If it cannot be written, or there are too many failures.
     pub fn failed(&mut self, op: u64) -> io::Result<()> {
         let last = self.tail.last;
         if op >= last.submitted {
-            // One that changes nothing needs no announcement before.
+            // An operation that changes nothing may not have been announced.
             self.tail = self
                 .tail
                 .put(&self.shared, Progress { submitted: op.saturating_add(1), ..last })?;
@@ -192,7 +192,7 @@ impl JobLedger {
         let Shared { file, layout, run_low, failures, .. } = &*self.shared;
         let index = failures.fetch_add(1, Ordering::Relaxed);
         if index >= layout.failures {
-            // Stays full however often it is asked.
+            // Keeps the counter from overflowing.
             failures.store(layout.failures, Ordering::Relaxed);
             let words = format!("too many operations failed, the ledger holds {}", layout.failures);
             return Err(io::Error::other(words));
@@ -203,14 +203,14 @@ impl JobLedger {
         file.sync_data()
     }
 
-    /// How far the job had come at the last note.
+    /// Progress of the job at the last note.
     pub fn noted(&self) -> Progress {
         self.tail.last
     }
 }
 
 impl Drop for JobLedger {
-    /// Leaves word of where it stopped, for [`LedgerWriter::finish`].
+    /// Stores the end of this part, for [`LedgerWriter::finish`].
     fn drop(&mut self) {
         self.shared.tails().push(self.tail);
     }
