@@ -27,7 +27,7 @@ use wide::u64x8;
 use crate::plan::Job;
 use crate::plan::chance::{Chance, mix};
 
-/// First bytes of every block this program writes.
+/// First bytes of a stamp.
 pub const MAGIC: [u8; 8] = *b"iosonde\x02";
 /// Distance between stamps, bytes: the smallest block of common deduplication.
 pub const STAMP_EVERY: usize = 4096;
@@ -36,7 +36,7 @@ pub const STAMP_BYTES: usize = 32;
 
 /// Length of the base, bytes.
 const BASE_BYTES: usize = 16 << 10;
-/// Where the offset alone determines the content, each sector has its own key; bytes.
+/// Length of a sector with its own key, for content that the offset determines, bytes.
 const SECTOR: usize = 512;
 /// Number of earlier blocks that may be repeated.
 const REMEMBERED: usize = 1024;
@@ -190,7 +190,7 @@ impl Filler {
         }
     }
 
-    /// Fills every block of every buffer with the same bytes.
+    /// Fills a buffer with equal blocks.
     fn set(&self, buffer: &mut [u8], constant: Constant) {
         let Constant::Bytes { random_bytes } = constant else { return buffer.fill(0) };
         for block in buffer.chunks_mut(STAMP_EVERY) {

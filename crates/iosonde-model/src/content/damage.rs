@@ -106,8 +106,8 @@ fn flip(bytes: &mut [u8], bit: usize) {
     bytes[bit / 8] ^= 1 << (bit % 8);
 }
 
-/// The flipped bits of the unknown bytes in the explanation of a checksum that is wrong by `gap`:
-/// the one with the fewest flips in unknown bytes and checksum together.
+/// The flipped bits of the unknown bytes that explain a checksum wrong by `gap`, from the
+/// explanation with the fewest flips in unknown bytes and checksum together.
 ///
 /// The fewest and not the first: the more candidates there are, the more often one fits by chance.
 fn fewest_flips(gap: u32, effects: &[Effect]) -> Option<Vec<usize>> {
@@ -124,7 +124,7 @@ fn fewest_flips(gap: u32, effects: &[Effect]) -> Option<Vec<usize>> {
 
 /// Flipped bits that explain a checksum.
 struct Explanation {
-    /// Those of the unknown bytes.
+    /// Flipped bits of the unknown bytes.
     bits: Vec<usize>,
     /// Flipped bits of the checksum itself.
     of_checksum: u32,

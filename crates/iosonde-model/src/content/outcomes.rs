@@ -33,9 +33,9 @@ pub struct Outcomes {
     jobs: usize,
     epoch_ops: u64,
     streams: Vec<VerifyStream>,
-    /// Per block and job: the last write that took place; 0 for none.
+    /// Per block and job: the last write that was carried out; 0 for none.
     certain: Vec<u32>,
-    /// Per block: writes that may have taken place, or are under way.
+    /// Per block: writes that may have been carried out, or are in flight.
     possible: BTreeMap<u64, Vec<u32>>,
     /// Whether the number of submitted operations is unknown.
     unlimited: bool,
@@ -171,7 +171,7 @@ mod tests {
         VerifyPlan::resolve(&plan).unwrap()
     }
 
-    /// The writes of both jobs on a block, in their order by epoch.
+    /// The writes of both jobs to a block, in order of epoch.
     fn writes(plan: &VerifyPlan, block: u64) -> Vec<u32> {
         let of = |job| {
             let ops = VerifyStream::new(plan, job).filter(move |op| op.touches(block));

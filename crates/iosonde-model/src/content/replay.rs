@@ -45,7 +45,7 @@ pub fn replay(plan: &VerifyPlan, job: usize, known: &Known, is_limited: bool) ->
             }
         }
     }
-    // All operations came before the last flush.
+    // If the loop did not reach `durable`, all operations came before the last flush.
     if !is_settled {
         ledger.settle();
     }

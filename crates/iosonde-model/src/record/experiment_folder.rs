@@ -1,4 +1,4 @@
-//! Reads the folder of an experiment: within limits, and completely or not, with a reason.
+//! Reads the folder of an experiment. Files of excessive length or with damage are refused.
 
 use std::fs;
 use std::io;

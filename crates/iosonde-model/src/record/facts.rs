@@ -202,7 +202,6 @@ pub struct DeviceFacts {
 pub struct IoLimit {
     /// Cgroup path, and file that holds the limit.
     pub source: String,
-    /// `read_iops`, `write_iops`, `read_bytes_per_s`, `write_bytes_per_s`.
     pub kind: IoLimitKind,
     /// Limit per second.
     pub per_second: u64,

@@ -46,7 +46,7 @@ pub struct ServerCell {
     pub after: ServerCounters,
 }
 
-/// Bytes transferred by the disks of a server, since a time of its choice.
+/// Bytes transferred by the disks of a server, since an arbitrary time.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ServerCounters {
     pub read_bytes: u64,

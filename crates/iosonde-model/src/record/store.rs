@@ -148,7 +148,7 @@ impl RunFolder {
     /// in `.partial` again from now on.
     ///
     /// # Errors
-    /// If it cannot be renamed or written.
+    /// If it is in use, its log was altered, or it cannot be renamed or written.
     pub fn reopen(path: &Path) -> io::Result<RunFolder> {
         let path = fs::canonicalize(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -132,7 +132,7 @@ pub struct Failure {
     pub owner: u16,
     /// Number of the block within that job's part.
     pub block: u64,
-    /// What was found.
+    /// Class and details of the damage.
     pub misfit: Misfit,
     /// Lowest generation that was allowed.
     pub low: u32,

@@ -14,11 +14,11 @@
 //!
 //! Each line is answered by `ok N`, the number of the line from 1, or by `error WORDS`. The flushes
 //! of a job are counted from 1. A job sends no operation that follows a flush before `post` was
-//! answered, so that the log also limits from above how far the job can be.
+//! answered, so that the log also gives an upper bound of its progress.
 //!
 //! In the log, each line is preceded by its number and its time in ns since 1970, and all that by
 //! its CRC-32C. An incomplete last line was cut off with the witness; it is dropped, which is
-//! reported. It may have been answered nevertheless, which the upper limit allows for. Any other
+//! reported. It may have been answered nevertheless, which the upper bound allows for. Any other
 //! incomplete line is an error.
 
 mod line;

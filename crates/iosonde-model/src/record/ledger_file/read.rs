@@ -57,14 +57,14 @@ pub enum LedgerError {
     )]
     NewerVersion {
         found: u64,
-        /// Version of this program.
+        /// Version that this program reads.
         known: u64,
     },
     /// Written by an older program.
     #[error("the ledger is of version {found}, this program reads version {known}; {OTHER_BLOCKS}")]
     OlderVersion {
         found: u64,
-        /// Version of this program.
+        /// Version that this program reads.
         known: u64,
     },
     /// Its operations follow from the plan by another algorithm.
