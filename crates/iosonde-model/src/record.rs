@@ -1,8 +1,8 @@
 //! What happened: runs, histograms, series and facts. Raw, versioned, self-describing.
 //!
 //! Nothing here is derived: every verdict can be computed again from these types, and a record of
-//! another machine renders the same here. Only `store`, `export`, `experiment_folder`,
-//! `ledger_file` and `witness_log` access files.
+//! another machine renders the same here. Only `store`, `export`, `ledger_file` and `witness_log`
+//! write files.
 
 use std::fs::FileType;
 use std::os::unix::fs::FileTypeExt;

@@ -38,8 +38,8 @@ impl WriteAudit {
     }
 
     /// Whether this consent, as typed, applies to this target and is needed. The processes that can
-    /// be examined change from minute to minute. Accepting the others is therefore always right if
-    /// the consent names the target.
+    /// be examined change from minute to minute. Accepting those that cannot is therefore always
+    /// right if the consent names the target.
     #[must_use]
     pub fn needed(&self, option: &str) -> bool {
         // What can be inspected in the time limit changes too.
