@@ -21,22 +21,22 @@ pub use observation::{BASELINE_SCHEMA, Baseline, Observation};
 use crate::grouped::{distinct, grouped};
 use iosonde_stats::holm::holm;
 
-/// Largest accepted difference between the clocks of two machines, ns.
+/// Maximum accepted difference between the clocks of two machines, ns.
 const CLOCKS_APART_NS: u64 = 300_000_000_000;
-/// Largest number of differences that are named.
+/// Maximum number of differences listed in an error.
 const NAMED: usize = 8;
 
-/// One side: runs under a name.
+/// One side of a comparison: a named set of runs.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
-    /// Where they come from, as text.
+    /// Source of the runs, as text.
     pub name: String,
-    /// The runs, in the order of their rounds where there are any.
+    /// The runs, in the order of their rounds if there are rounds.
     pub runs: Vec<Observation>,
 }
 
 impl Side {
-    /// Whether each of its runs has low confidence.
+    /// Whether every run of the side has low confidence.
     fn is_in_doubt(&self) -> bool {
         !self.runs.is_empty() && self.runs.iter().all(|run| !run.doubts.is_empty())
     }
@@ -45,7 +45,7 @@ impl Side {
 /// Settings of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// Differences of less than this share do not matter.
+    /// Differences below this share do not matter.
     pub tolerance: f64,
     /// Seed of all random draws.
     pub seed: u64,
@@ -57,24 +57,24 @@ pub struct Request {
     pub gates: Vec<Gate>,
     /// Whether the runs of the two sides alternated: the n-th run of each side forms a round.
     pub in_rounds: bool,
-    /// The time, ns since 1970.
+    /// Current time, ns since 1970.
     pub now_unix_ns: u64,
 }
 
 /// Why two sides are not compared.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Incomparable {
-    /// They did not measure the same thing.
+    /// The sides did not measure the same thing.
     #[error("{}", differing(.0))]
     Different(Vec<Difference>),
-    /// They have no cell in common.
+    /// The sides have no cell in common.
     #[error("no cell is on both sides: A has {a}; B has {b}")]
     NoCommonCell { a: String, b: String },
     /// A side has no usable run.
     #[error("no run of {side} can be compared: {why}")]
     NothingLeft {
         side: String,
-        /// What was left out, and why.
+        /// The first run that was left out, and the reason.
         why: String,
     },
 }
@@ -106,7 +106,7 @@ pub struct Comparison {
     pub seed: u64,
     /// The requested tolerance, as a share.
     pub tolerance: f64,
-    /// Tests that the p values are corrected for.
+    /// Number of tests that the p values are corrected for.
     pub family: usize,
     /// Each cell present on both sides.
     pub cells: Vec<Cell>,
@@ -118,8 +118,8 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The figures without a verdict, each with the number of further runs of each side, or rounds,
-    /// that gives it one, if there is such a number.
+    /// The inconclusive metrics, each with the number of further runs per side, or rounds, that
+    /// would decide it; `None` if too many.
     pub fn open(&self) -> Vec<(String, Option<u64>)> {
         let rows = self.cells.iter().flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)));
         let open = rows.filter_map(|(cell, row)| {
@@ -140,7 +140,7 @@ pub struct SideFacts {
     pub name: String,
     /// Runs that were compared.
     pub runs: usize,
-    /// Whether each of its runs has low confidence.
+    /// Whether every run of the side has low confidence.
     #[serde(skip)]
     pub is_in_doubt: bool,
 }
@@ -148,9 +148,9 @@ pub struct SideFacts {
 /// One cell of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cell {
-    /// What was measured.
+    /// Name of the cell.
     pub cell: String,
-    /// Its metrics.
+    /// The compared metrics.
     pub rows: Vec<Row>,
     /// Metrics that are not compared.
     pub missing: Vec<Missing>,
@@ -162,7 +162,7 @@ pub struct Cell {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Missing {
     pub metric: String,
-    /// Why.
+    /// Why it is not compared.
     pub reason: String,
 }
 
@@ -173,10 +173,10 @@ pub struct Row {
     pub metric: String,
     /// Which direction is better.
     pub better: Better,
-    /// How the sides differ.
+    /// The difference of the sides.
     #[serde(flatten)]
     pub contrast: Contrast,
-    /// Its p value, corrected for all tests of the comparison.
+    /// The p value, corrected for all tests of the comparison.
     pub corrected_p: f64,
     pub verdict: Verdict,
 }
@@ -184,7 +184,7 @@ pub struct Row {
 /// Compares B with A.
 ///
 /// # Errors
-/// If they did not measure the same thing and that is not allowed, or nothing is left to compare.
+/// If the sides differ in facts that must be equal, or no runs or cells are left to compare.
 pub fn compare(a: &Side, b: &Side, requested: &Request) -> Result<Comparison, Incomparable> {
     let mut warnings = warnings(a, b, requested);
     let [kept_a, kept_b] = kept::kept(a, b, requested, &mut warnings)?;
@@ -258,7 +258,7 @@ fn warnings(a: &Side, b: &Side, requested: &Request) -> Vec<String> {
     }
     let [of_a, of_b] = [a, b]
         .map(|side| side.runs.iter().filter_map(Observation::identical).collect::<BTreeSet<_>>());
-    // Those of rounds were measured now, each by itself.
+    // The runs of rounds were just measured, each separately.
     if !requested.in_rounds && !of_a.is_disjoint(&of_b) {
         all.push("the same run is on both sides: comparing a run with itself shows nothing".into());
     }
@@ -267,7 +267,7 @@ fn warnings(a: &Side, b: &Side, requested: &Request) -> Vec<String> {
 
 type Runs<'a> = Vec<&'a Observation>;
 
-/// Cells that are on both sides. A single cell on each side is compared regardless of its name.
+/// Cells present on both sides. If each side has one cell, the names need not match.
 fn paired<'a>(
     a: &[&'a Observation],
     b: &[&'a Observation],
@@ -294,7 +294,7 @@ fn paired<'a>(
     Ok(common.into_iter().map(|name| (name.clone(), of(a, name), of(b, name))).collect())
 }
 
-/// Facts in which any run of one side differs from the first of the other, or from its own first.
+/// Facts in which any run of either side differs from the first run of A.
 fn differing_facts(a: &Runs<'_>, b: &Runs<'_>) -> Vec<Difference> {
     let Some((first, rest)) = a.split_first() else { return Vec::new() };
     let others = b.iter().chain(rest);
@@ -331,7 +331,7 @@ fn cell(name: String, a: &Runs<'_>, b: &Runs<'_>, requested: &Request) -> Cell {
     Cell { cell: name, rows, missing, within }
 }
 
-/// Whether this is a bandwidth that only repeats the rate: each operation has the same size.
+/// Whether a bandwidth only repeats the IOPS, because all operations have the same size.
 fn is_repetition(metric: &str, a: &Runs<'_>, b: &Runs<'_>) -> bool {
     let Some(front) = metric.strip_suffix("bw") else { return false };
     let rate = format!("{front}iops");
@@ -364,7 +364,7 @@ fn row(metric: &str, a: &Runs<'_>, b: &Runs<'_>, requested: &Request) -> Result<
     })
 }
 
-/// Corrects all p values of the comparison together, and gives the verdicts.
+/// Corrects all p values together and sets the verdicts. Returns the number of tests.
 fn judge(cells: &mut [Cell], requested: &Request) -> usize {
     let mut rows: Vec<&mut Row> = cells.iter_mut().flat_map(|cell| &mut cell.rows).collect();
     let p: Vec<f64> = rows.iter().map(|row| row.contrast.p).collect();

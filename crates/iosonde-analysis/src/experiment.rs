@@ -66,7 +66,7 @@ pub struct TrialFigures {
     pub cell: usize,
     /// Number of the run within the cell.
     pub repeat: u32,
-    /// Its position in the order of runs.
+    /// Position in the order of runs.
     pub position: u32,
     /// Name of its file.
     pub file: String,
@@ -74,7 +74,7 @@ pub struct TrialFigures {
     pub started_unix_ns: u64,
     /// Whether its figures may be used.
     pub standing: Standing,
-    /// The I/O error that ended it; empty where none did. Such a run is not done.
+    /// The I/O error that ended the run, which must then be repeated; empty if there was none.
     pub io_error: String,
     pub figures: Figures,
     /// Its findings, most severe first.
@@ -83,32 +83,32 @@ pub struct TrialFigures {
     pub latency: Histogram,
     /// Operations and bytes over time.
     pub series: Series,
-    /// Percentiles over time, of intervals of a second or more.
+    /// Percentiles over time, in intervals of at least a second.
     pub over_time: Vec<Moment>,
-    /// Which cache state was requested.
+    /// Requested cache state.
     pub cache: String,
-    /// Share of sampled pages that were in the page cache before it began, `0..=1`.
+    /// Share of sampled pages that were in the page cache before the run, `0..=1`.
     pub cached_share: Option<f64>,
     pub written_bytes: u64,
 }
 
-/// The latencies of an interval of a run.
+/// Latency percentiles of one interval of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
-    /// Since the start of measurement, ns.
+    /// Start of the interval since the start of measurement, ns.
     pub start_ns: u64,
-    /// Since the start of measurement, ns.
+    /// End of the interval since the start of measurement, ns.
     pub end_ns: u64,
-    /// The median; `None` where too few requests completed in it.
+    /// The median; `None` if too few requests completed in the interval.
     pub p50_ns: Option<u64>,
-    /// The 99th percentile; `None` where too few requests completed in it.
+    /// The 99th percentile; `None` if too few requests completed in the interval.
     pub p99_ns: Option<u64>,
 }
 
-/// Largest number of intervals of a run.
+/// Approximate maximum number of intervals of a run.
 const MOST_MOMENTS: u64 = 600;
 
-/// The latencies of all data operations over time, each interval's from its own histogram.
+/// The latencies of all data operations over time, from one histogram per interval.
 fn over_time(run: &iosonde_model::record::Run) -> Vec<Moment> {
     let jobs = intervals::all_jobs(run);
     let asked_ns = (run.measured_ns / MOST_MOMENTS).max(1_000_000_000);
@@ -127,11 +127,11 @@ fn over_time(run: &iosonde_model::record::Run) -> Vec<Moment> {
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "standing", content = "because")]
 pub enum Standing {
-    /// Yes.
+    /// The figures may be used.
     Good,
-    /// With low confidence, for these reasons.
+    /// The figures may be used with low confidence, for these reasons.
     LowConfidence(String),
-    /// No: it failed, was interrupted, or its consistency checks failed.
+    /// They may not be used: the run did not complete, or its consistency checks failed.
     Failed(String),
 }
 
@@ -178,12 +178,12 @@ impl TrialFigures {
         }
     }
 
-    /// The I/O error that ended it, in words.
+    /// The I/O error that ended the run, as a sentence.
     pub fn failure(&self) -> String {
         format!("{} {}: {}", StageRun::RUN_FAILED, self.position + 1, self.io_error)
     }
 
-    /// Whether an I/O error ended it: it is to be repeated.
+    /// Whether an I/O error ended the run, which must then be repeated.
     pub fn has_failed(&self) -> bool {
         !self.io_error.is_empty()
     }
@@ -194,7 +194,8 @@ impl TrialFigures {
     }
 }
 
-/// A requested condition does not lower confidence: a page cache that was meant to serve the reads.
+/// Whether a finding lowers confidence. Findings about the page cache do not if the stage sets the
+/// state of the page cache.
 fn is_doubt(finding: &Finding, cache: &str) -> bool {
     let through_cache = matches!(cache, "cold" | "warm");
     let of_the_cache = ["page_cache", "buffered", "physics"].contains(&finding.code);
@@ -216,20 +217,20 @@ fn ended(run: &iosonde_model::record::Run) -> String {
     }
 }
 
-/// A stage with everything that was measured in it.
+/// A stage with its runs, points and answers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageFacts {
     /// As requested.
     pub stage: Stage,
     /// The resolved design.
     pub laid_out: StageRun,
-    /// One point for each cell, in the order of the cells; of a search for each that was run.
+    /// One point per cell, in the order of the cells; for a search, per cell that was run.
     pub points: Vec<Point>,
-    /// Every run, in the order in which they ran.
+    /// All runs, in the order in which they ran.
     pub trials: Vec<TrialFigures>,
-    /// The answers of its analyses, in the order in which the stage names them.
+    /// The answers of the analyses, in the order in which the stage names them.
     pub answers: Vec<(String, Answer)>,
-    /// How steady its rounds were; `None` for a stage without rounds.
+    /// Steadiness of the rounds; `None` for a stage without rounds.
     pub steadiness: Option<Steadiness>,
 }
 
@@ -241,7 +242,7 @@ pub struct Answer {
     /// Figures by name (`knee`), for later stages, charts and programs. Intervals are `NAME_low`
     /// and `NAME_high`.
     pub found: BTreeMap<String, f64>,
-    /// What limits its reliability.
+    /// Findings that limit the reliability of the answer.
     pub warnings: Vec<Finding>,
     /// Small tables.
     #[serde(skip)]
@@ -260,7 +261,7 @@ pub struct AnswerTable {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A whole experiment, read.
+/// A whole experiment with its analyses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Study {
     /// As requested.
@@ -275,12 +276,12 @@ pub struct Study {
     pub conclusions: Vec<(String, Answer)>,
 }
 
-/// An analysis: of one stage, with those before it.
+/// An analysis of one stage; the second argument is the stages before it.
 pub type Analysis = fn(&StageFacts, &[StageFacts]) -> Answer;
 /// An analysis of all stages.
 pub type Conclusion = fn(&Study) -> Answer;
 
-/// Every analysis of a stage, by the name that a file gives. A new one is a file and a line here.
+/// All analyses of a stage, by their names in experiment files.
 pub const ANALYSES: [(&str, Analysis); 20] = [
     ("baseline", baseline::analyse),
     ("capacity", load::capacity),
@@ -303,7 +304,7 @@ pub const ANALYSES: [(&str, Analysis); 20] = [
     ("tail", tail::analyse),
     ("zones", disk::zones),
 ];
-/// Every analysis of a whole experiment.
+/// All analyses of a whole experiment.
 pub const CONCLUSIONS: [(&str, Conclusion); 3] =
     [("claims", claims::conclude), ("micro", study::micro), ("study", study::study)];
 
@@ -328,7 +329,7 @@ impl StageFacts {
         self.points.iter().filter(|point| point.is_usable()).collect()
     }
 
-    /// Those that lie on this axis, in the order of their places on it.
+    /// The usable points with a place on this axis, in the order of their places.
     pub(super) fn usable_by(&self, axis: &str) -> Vec<(f64, &Point)> {
         let usable = self.usable().into_iter();
         let mut points: Vec<(f64, &Point)> =
@@ -347,14 +348,14 @@ impl StageFacts {
         trials.sort_by_key(|trial| (trial.position, trial.cell));
         let steadiness = Steadiness::of(stage, &laid_out, &trials);
         let mut points: Vec<Point> = match &steadiness {
-            // The measurement window alone gives the answer.
+            // Only the runs of the measurement window count.
             Some(steadiness) => {
                 let own: Vec<TrialFigures> =
                     trials.iter().filter(|trial| steadiness.measures(trial)).cloned().collect();
                 laid_out.cells.iter().map(|cell| steadiness.point(cell, &own)).collect()
             }
             None => {
-                // A search measures some of its cells.
+                // A search runs only some of its cells.
                 let is_run = |cell: &&Cell| {
                     stage.search.is_none() || trials.iter().any(|trial| trial.cell == cell.index)
                 };
@@ -393,24 +394,24 @@ impl StageFacts {
         facts
     }
 
-    /// Whether an I/O error ended it: no later stage can begin.
+    /// Whether an I/O error ended the stage, so that no later stage can begin.
     pub fn is_cut_off(&self) -> bool {
         self.laid_out.ended_early.starts_with(StageRun::RUN_FAILED)
     }
 
-    /// A figure that one of its analyses has found.
+    /// A figure found by one of the analyses.
     pub fn found(&self, name: &str) -> Option<f64> {
         self.answers.iter().find_map(|(_, answer)| answer.found.get(name).copied())
     }
 
-    /// Everything that its analyses have found, as later stages name it.
+    /// All figures found by the analyses, as later stages name them: `STAGE.NAME`.
     pub fn all_found(&self) -> Found {
         let answers = self.answers.iter().flat_map(|(_, answer)| &answer.found);
         answers.map(|(name, value)| (format!("{}.{name}", self.stage.name), *value)).collect()
     }
 
-    /// The runs of a cell that may be used, in the order of their repeats; of a stage in rounds
-    /// those of the measurement window.
+    /// The usable runs of a cell, in the order of their repeats; for a stage in rounds, those of
+    /// the measurement window.
     pub fn of_cell(&self, cell: usize) -> Vec<&TrialFigures> {
         let measures =
             |trial: &TrialFigures| self.steadiness.as_ref().is_none_or(|s| s.measures(trial));
@@ -420,9 +421,9 @@ impl StageFacts {
         all
     }
 
-    /// Whether a finding of a run limits the trust in figures: not if none rests on that run, one
-    /// outside the measurement window or one that others disturbed and that was repeated, unless
-    /// the storage is failing.
+    /// Whether a finding of a run limits the trust in figures. It does not if no figure uses the
+    /// run: one outside the measurement window, or one with low confidence whose point is good.
+    /// Findings of failing storage always do.
     pub fn limits_trust(&self, trial: &TrialFigures, finding: &Finding) -> bool {
         let point = || self.points.iter().find(|point| point.cell == trial.cell);
         let is_used = match &self.steadiness {
@@ -435,8 +436,7 @@ impl StageFacts {
         is_used || finding.severity == Severity::Fault
     }
 
-    /// The points along an axis for each combination of the other axes: a heading, and the points
-    /// in the order of the axis.
+    /// One line for each combination of the other axes: a heading, and the points in order.
     pub fn lines(&self, axis: &str) -> Vec<(String, Vec<&Point>)> {
         grouped(self.points.iter().map(|point| {
             let others = point.levels.iter().filter(|level| level.axis != axis);
@@ -445,7 +445,7 @@ impl StageFacts {
         }))
     }
 
-    /// The number of a parameter at a point: set by its levels, or by the stage.
+    /// The value of a numeric parameter at a point, set by its levels or by the stage.
     fn number(&self, point: &Point, parameter: Parameter) -> Option<f64> {
         let mut levels = point.levels.iter().rev().flat_map(|level| level.set.iter().rev());
         match levels.find(|(each, _)| *each == parameter) {
@@ -454,7 +454,7 @@ impl StageFacts {
         }
     }
 
-    /// The requests in flight that a point requests.
+    /// The requested number of requests in flight at a point: queue depth times jobs.
     fn depth(&self, point: &Point) -> f64 {
         let of = |parameter| self.number(point, parameter).unwrap_or(1.0);
         (of(Parameter::Iodepth) * of(Parameter::Numjobs)).max(1.0)

@@ -40,7 +40,7 @@ pub struct Fidelity {
     pub dimensions: Vec<Dimension>,
     /// Latencies, not scored.
     pub latencies: Vec<Latencies>,
-    /// What limits the meaning of the score.
+    /// Limits of the score, each a sentence.
     pub notes: Vec<String>,
 }
 
@@ -48,26 +48,26 @@ pub struct Fidelity {
 pub struct Dimension {
     /// A stable name (`sizes`).
     pub code: &'static str,
-    /// What is compared, as text.
+    /// The compared quantity, as text.
     pub title: &'static str,
-    /// How.
+    /// Method of comparison.
     pub method: &'static str,
     /// One minus the distance; `None` without data.
     #[serde(serialize_with = "rounded")]
     pub score: Option<f64>,
-    /// The score of each direction that both have, if directions are distinguished.
+    /// Score of each direction in both loads; empty if directions are not distinguished.
     #[serde(rename = "directions", serialize_with = "by_direction")]
     pub ways: Vec<(Op, f64)>,
-    /// What was recorded, as text.
+    /// Recorded value, as text.
     pub recorded: String,
-    /// What was regenerated, as text.
+    /// Regenerated value, as text.
     pub regenerated: String,
     /// Why there is no score; empty if there is one.
     #[serde(serialize_with = "null_if_empty")]
     pub no_data: String,
 }
 
-/// Latency of one direction, ns; a percentile needs ten requests beyond it.
+/// Latency of one direction, ns; `None` with fewer than ten requests beyond the percentile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latencies {
     /// Direction.
@@ -277,7 +277,7 @@ mod tests {
         only(&against(|run| run.syncs[0].calls = 500), &[("syncs", 0.5)]);
         let late = against(|run| run.traffic[0].gaps = distances((0..9).map(|_| 1 << 35)));
         only(&late, &[("gaps", 0.4)]);
-        // Of a burst, one hands on its requests a little faster than the other.
+        // Bursts whose requests follow each other at slightly different intervals.
         let burst = |ns| {
             let mut run = full();
             run.traffic[0].gaps =
@@ -427,7 +427,7 @@ mod tests {
         same.ended = Ended::Exited { code: 1 };
         let same = Observed::of_profile(&same);
         assert_eq!(fidelity(&same, &same, Speed::Times(1.0)).score, Some(1.0));
-        // The load completed, whatever the verdict on it.
+        // With exit code 3 (a verdict), the load completed.
         let missed = |code: i32| {
             against(|run| {
                 run.subject = iosonde_model::record::profile::Subject::Command {

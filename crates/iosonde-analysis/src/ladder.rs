@@ -1,5 +1,4 @@
-//! Was fsync honoured? A series of tests rather than a yes or no: each test states only what it can
-//! show.
+//! Was fsync honoured? A series of tests, each of which states only what it can show.
 //!
 //! F0: nothing; F1: flushes counted by devices; F2: cost of a flush by the amount written before
 //! it; F3: replay of logged writes; F4: power cuts.
@@ -24,25 +23,25 @@ use iosonde_stats::ratio::median;
 pub use count::{Counted, LayerCount};
 pub use growth::Growth;
 
-/// The results.
+/// Results of all tests.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ladder {
     /// F1 to F4, in this order; preceded by F0 if no other test states anything.
     #[serde(rename = "rungs")]
     pub ladder_tests: Vec<LadderTest>,
-    /// Each device that a flush passes.
+    /// The flush counts of each device on the path of a flush.
     pub layers: Vec<LayerCount>,
     /// Latencies by the amount written before.
     pub levels: Vec<Level>,
     /// Growth of the latency of a flush, ns per byte written before it.
     #[serde(rename = "slope_ns_per_byte")]
     pub slope: Option<Slope>,
-    /// Its interpretation.
+    /// Interpretation of the slope.
     pub growth: Growth,
     /// Overwrites of one block, each made durable by an fsync, per second.
     pub overwrites_per_s: Option<f64>,
     pub notes: Vec<String>,
-    /// The meaning of the failed call.
+    /// Consequence of the failed call, as text; `None` if none failed.
     pub failure: Option<String>,
 }
 
@@ -61,25 +60,25 @@ fn in_words<S: Serializer>(strength: &Option<Strength>, to: S) -> Result<S::Ok, 
     to.serialize_str(strength.map_or("not available", Strength::word))
 }
 
-/// Syncs of one kind.
+/// Sync calls of one kind after one amount of written data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Level {
     pub call: Call,
-    /// Bytes written before it.
+    /// Bytes written before each call.
     pub dirty_bytes: u64,
-    /// How many.
+    /// Number of calls.
     pub calls: usize,
     /// Median latency, ns.
     pub median_ns: f64,
-    /// Smallest, ns.
+    /// Minimum latency, ns.
     pub min_ns: u64,
-    /// Largest, ns.
+    /// Maximum latency, ns.
     pub max_ns: u64,
-    /// Of those, how many saw the flush counter of each layer rise.
+    /// For each layer, the number of calls during which its flush counter rose.
     pub with_flush: Vec<Option<usize>>,
 }
 
-/// Revolutions per second of a typical disk: it can make the same block durable this often.
+/// Revolutions per second of a 7,200 rpm disk: the rate of durable overwrites of one block.
 const TURNS_PER_S: f64 = 120.0;
 
 /// Evaluates a ladder run.
@@ -133,8 +132,8 @@ impl LadderTest {
     }
 }
 
-/// Largest chance of a loss per power cut that `cuts` cuts without a loss leave possible, at 95 %:
-/// the p for which this many cuts would all succeed in 5 % of cases.
+/// 95 % upper bound of the probability of a loss per power cut after `cuts` cuts without a loss:
+/// with this probability, all of them succeed in 5 % of cases.
 pub fn loss_bound(cuts: u32) -> f64 {
     1.0 - 0.05f64.powf(1.0 / f64::from(cuts.max(1)))
 }
@@ -163,7 +162,7 @@ fn power_cuts(run: &LadderRun) -> LadderTest {
     LadderTest::silent("F4", words)
 }
 
-/// A path quoted for a shell, or a placeholder.
+/// The path if it needs no quotes in a shell, else a placeholder.
 fn harmless(path: &str) -> &str {
     let plain = |c: char| c.is_alphanumeric() || "/._-+".contains(c);
     if path.chars().all(plain) { path } else { "PATH" }
@@ -235,7 +234,7 @@ fn notes(run: &LadderRun, overwrites_per_s: Option<f64>) -> Vec<String> {
     notes
 }
 
-/// What this error means for a program.
+/// Consequence of a failed call for a program.
 fn meaning(failed: &FailedCall) -> String {
     let FailedCall { call, error, dirty_bytes } = failed;
     let dirty = bytes::rough(*dirty_bytes);
@@ -250,7 +249,7 @@ fn meaning(failed: &FailedCall) -> String {
     )
 }
 
-/// `1.25 ms`; may be negative.
+/// Formats a time that may be negative: `-1.25 ms`.
 fn signed(ns: f64) -> String {
     let outcome = duration::latency(ns.abs());
     if ns < 0.0 { format!("-{outcome}") } else { outcome }

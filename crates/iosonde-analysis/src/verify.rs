@@ -57,7 +57,7 @@ pub fn judge(run: &VerifyRun, words: &[String]) -> VerifyJudgement {
     }
 }
 
-/// All detailed failures that are reported as such: not those caused by a later run.
+/// The detailed failures, except blocks that a later run wrote.
 fn reported(run: &VerifyRun) -> impl Iterator<Item = &Failure> {
     let failures = run.jobs.iter().flat_map(|job| &job.failures);
     failures.filter(|failure| !figures::is_of_newer_run(run, failure))

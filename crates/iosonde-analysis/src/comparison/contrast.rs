@@ -12,21 +12,21 @@ use iosonde_stats::scatter::OF_MEDIAN;
 use iosonde_stats::summary::Summary;
 use iosonde_stats::{effect, normal};
 
-/// Fewest runs per side that are compared.
+/// Minimum number of runs per side.
 pub const FEWEST: usize = 5;
-/// Fewest rounds of alternating sides: with five, no p is below 0.0625.
+/// Minimum number of rounds of alternating sides: with five, no p is below 0.0625.
 pub const FEWEST_ROUNDS: usize = 6;
 /// Recommended runs per side.
 pub const BETTER: usize = 10;
-/// Default tolerance: differences of less than this share do not matter.
+/// Default tolerance: differences below this share do not matter.
 pub const TOLERANCE: f64 = 0.05;
-/// Largest p of a difference.
+/// Maximum corrected p value of a difference.
 pub const SIGNIFICANT: f64 = 0.05;
-/// Most runs of each side, or rounds, that are recommended: as many as `--rounds` accepts.
+/// Maximum number of runs per side, or rounds, that is recommended: as many as `--rounds` accepts.
 pub const MOST: u64 = 1_000;
-/// Probability with which a recommended number of runs decides.
+/// Power: probability with which the recommended number of runs decides.
 const POWER: f64 = 0.95;
-/// Equivalence could hide a regression: each of its two one-sided tests has this level.
+/// Level of each of the two one-sided equivalence tests; low, as equivalence can hide a regression.
 const SAMENESS: f64 = 0.000_1;
 
 /// Which direction is better.
@@ -47,26 +47,26 @@ pub enum Verdict {
     Faster,
     /// B is worse, by the tolerance at least.
     Slower,
-    /// They differ, by less than the tolerance.
+    /// The sides differ, but by less than the tolerance.
     BelowTolerance { tolerance: f64 },
-    /// The difference is smaller than the tolerance.
+    /// The sides are equivalent within the tolerance.
     Same { tolerance: f64 },
-    /// None of these is established.
+    /// None of the above is established.
     Inconclusive {
-        /// About this many more runs per side, or rounds, would show a difference of the size
-        /// that was observed, of the tolerance at least; `None` for more than [`MOST`] in all.
+        /// Estimated additional runs per side, or rounds, to show a difference of the observed
+        /// size or of the tolerance, if larger; `None` if more than [`MOST`] in total.
         more_to_differ: Option<u64>,
-        /// The same to show that there is none; `None` also if the whole interval lies beyond the
+        /// The same to show equivalence; also `None` if the whole interval lies outside the
         /// tolerance.
         more_to_be_same: Option<u64>,
-        /// The same to show whichever of the two holds.
+        /// The same to decide between the two.
         more_to_decide: Option<u64>,
     },
     /// There are too few runs for any verdict.
     TooFew,
 }
 
-/// Two sets of values of one metric.
+/// Comparison of two sets of values of one metric.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Contrast {
     /// Runs of each side.
@@ -75,27 +75,27 @@ pub struct Contrast {
     pub paired: bool,
     /// Medians over runs, in the metric's unit.
     pub medians: [f64; 2],
-    /// Ratio of B to A: of the medians, or the median within rounds.
+    /// Ratio of B to A: ratio of the medians or, in rounds, median of the rounds' ratios.
     pub ratio: f64,
-    /// Its 95 % interval, if there are enough runs.
+    /// 95 % interval of the ratio, if there are enough runs.
     pub interval: Option<(f64, f64)>,
-    /// Its 90 % interval: each end is a one-sided test at 5 %.
+    /// 90 % interval of the ratio: each end is a one-sided test at 5 %.
     pub interval_90: Option<(f64, f64)>,
-    /// By how much B is above A, in the metric's unit (Hodges and Lehmann).
+    /// Hodges-Lehmann shift from A to B, in the metric's unit.
     pub shift: f64,
-    /// Spread from run to run, as a share of the level; within rounds, of the ratio.
+    /// Spread between runs, as a share of the level; in rounds, of the ratio.
     pub spread: Option<f64>,
-    /// Permutation test of the difference of medians; within rounds, signs are flipped.
+    /// p value of the permutation test of the difference of medians; in rounds, by sign flips.
     pub p: f64,
     /// Whether every permutation was evaluated.
     pub exact: bool,
     /// The smallest p possible with this number of runs.
     pub smallest_p: f64,
-    /// Cross-check: the Mann-Whitney test; `None` within rounds.
+    /// p value of the Mann-Whitney test, as a cross-check; `None` in rounds.
     pub mann_whitney_p: Option<f64>,
     /// Cliff's delta, from -1 to 1.
     pub delta: f64,
-    /// Limits of the ratio of means, each exceeded with a probability of 0.01 %.
+    /// Interval of the ratio of geometric means for the equivalence test, 0.01 % on each side.
     #[serde(skip)]
     pub(super) strict: Option<(f64, f64)>,
 }
@@ -168,7 +168,7 @@ impl Contrast {
         self.interval.is_some()
     }
 
-    /// The verdict, with a p that is corrected for the `family` of tests.
+    /// The verdict, by a p value that is corrected for `family` tests.
     ///
     /// A tolerance of 5 % is a ratio of 1.05 or of 1 / 1.05, so that exchanging the sides changes
     /// only the direction of a verdict.
@@ -198,9 +198,8 @@ impl Contrast {
         self.inconclusive(tolerance, family)
     }
 
-    /// How many additional runs per side, or rounds, would show a difference, how many sameness.
-    ///
-    /// They count on the largest spread that these runs allow, and on the observed difference.
+    /// Additional runs per side, or rounds, to show a difference and to show equivalence, given
+    /// the observed difference and the upper limit of the spread.
     fn inconclusive(&self, tolerance: f64, family: usize) -> Verdict {
         let (observed, limit) = (self.ratio.ln().abs(), tolerance.ln_1p());
         let differ = self.more(|runs| self.shows(observed.max(limit), runs, family));
@@ -219,8 +218,8 @@ impl Contrast {
         }
     }
 
-    /// The least number of additional runs with which this is enough; `None` above [`MOST`] in all.
-    /// Half as many again at least: where fewer should do, these should have done.
+    /// Minimum number of additional runs; `None` above [`MOST`] in total. At least half of the
+    /// present number: if fewer were enough, the present runs would probably have decided.
     fn more(&self, is_enough: impl Fn(usize) -> bool) -> Option<u64> {
         let have = self.runs[0].min(self.runs[1]);
         let all: Vec<usize> = (have + have.div_ceil(2)..=MOST as usize).collect();
@@ -228,7 +227,7 @@ impl Contrast {
         all.get(fewer).map(|runs| (runs - have) as u64)
     }
 
-    /// Whether so many runs show a difference of medians of this size.
+    /// Whether this number of runs shows a difference of medians of this size.
     fn shows(&self, difference: f64, runs: usize, family: usize) -> bool {
         let level = SIGNIFICANT / 2.0 / family.max(1) as f64;
         let reach = self.reach(level, runs) + normal::quantile(POWER);
@@ -237,19 +236,19 @@ impl Contrast {
         can && difference >= reach * OF_MEDIAN * self.error(runs)
     }
 
-    /// Whether so many runs show that the sides are the same, so far from the tolerance.
+    /// Whether this number of runs shows equivalence at this distance from the tolerance.
     fn shows_sameness(&self, distance: f64, runs: usize) -> bool {
-        // Each of the two tests may miss half of what is allowed.
+        // Each of the two tests may have half of the allowed error of the second kind.
         let reach = self.reach(SAMENESS, runs) + normal::quantile(1.0 - (1.0 - POWER) / 2.0);
         distance >= reach * self.error(runs)
     }
 
-    /// How many standard errors a one-sided test at this level takes.
+    /// Critical value of a one-sided test at this level, in standard errors.
     fn reach(&self, level: f64, runs: usize) -> f64 {
         student(normal::quantile(1.0 - level), self.freedom(runs))
     }
 
-    /// The standard error of the difference of so many runs, at most.
+    /// Upper limit of the standard error of the difference with this number of runs.
     fn error(&self, runs: usize) -> f64 {
         let have = self.runs[0].min(self.runs[1]);
         let spread = self.spread.unwrap_or(0.0) * largest(self.freedom(have));
@@ -260,13 +259,13 @@ impl Contrast {
         (self.sides() as usize * (runs - 1)).max(1)
     }
 
-    /// Samples whose spread adds up in the difference.
+    /// Number of samples whose variances add up in the difference.
     fn sides(&self) -> f64 {
         if self.paired { 1.0 } else { 2.0 }
     }
 }
 
-/// How many times the observed spread the true one may be: the 95 % limit by the chi-square law
+/// 95 % upper limit of the true spread over the observed one, by the chi-square distribution
 /// (Wilson and Hilferty 1931).
 fn largest(freedom: usize) -> f64 {
     let part = 2.0 / (9.0 * freedom as f64);
@@ -286,14 +285,14 @@ fn is_within(ratio: f64, tolerance: f64) -> bool {
     ratio.ln().abs() < (1.0 + tolerance).ln()
 }
 
-/// Limits, as ratios, that a mean of logarithms exceeds with [`SAMENESS`] on each side.
+/// Interval, as ratios, of a mean of logarithms, with [`SAMENESS`] on each side.
 fn around(mean: f64, error: f64, freedom: usize) -> (f64, f64) {
     let reach = student(normal::quantile(1.0 - SAMENESS), freedom.max(1)) * error;
     ratios((mean - reach, mean + reach))
 }
 
-/// The quantile of Student's t distribution that belongs to a quantile of the normal law
-/// (Cornish-Fisher, Abramowitz and Stegun 26.7.5); a little low below eight degrees of freedom.
+/// Quantile of Student's t distribution from the same quantile of the normal distribution
+/// (Abramowitz and Stegun 26.7.5); slightly low below eight degrees of freedom.
 fn student(z: f64, freedom: usize) -> f64 {
     let v = freedom as f64;
     let g1 = (z.powi(3) + z) / 4.0;

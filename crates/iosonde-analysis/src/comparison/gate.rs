@@ -24,7 +24,7 @@ pub struct Gate {
 /// Why a gate could not be parsed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum GateError {
-    /// Not of the form metric, comparison, share.
+    /// The text does not have the form metric, comparison, share.
     #[error(
         "found `{0}`, expected METRIC>SHARE% or METRIC<SHARE% for the change from A to B, such as \
          'iops>-5%' or 'p99<+10%'"
@@ -33,7 +33,7 @@ pub enum GateError {
     /// The metric is unknown.
     #[error(transparent)]
     Metric(#[from] UnknownMetric),
-    /// Largest values are not compared.
+    /// Maxima are not compared.
     #[error("found max: the maximum grows with the length of a run and is not compared; use p99.9")]
     Maximum,
     /// The share is out of range.
@@ -45,7 +45,7 @@ pub enum GateError {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gated {
     pub gate: Gate,
-    /// The cell; empty if there was none.
+    /// The cell; empty if no cell has the gate's name.
     pub cell: String,
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -55,20 +55,19 @@ pub struct Gated {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Outcome {
-    /// The 90 % interval of the change lies on the good side: with 95 % confidence it meets the
-    /// limit.
+    /// The whole 90 % interval meets the limit: the change meets it with 95 % confidence.
     Passed {
         /// The change, as a share.
         change: f64,
     },
-    /// The whole 95 % interval lies beyond the limit.
+    /// The whole 95 % interval misses the limit.
     Failed {
         /// The change, as a share.
         change: f64,
     },
-    /// Neither.
+    /// Neither is established.
     Unknown {
-        /// Why.
+        /// Why it is unknown.
         reason: String,
     },
 }
@@ -77,7 +76,7 @@ impl Gate {
     /// Reads `[CELL.][DIRECTION.]METRIC OP SHARE%`.
     ///
     /// # Errors
-    /// If it is not that; the error says what is accepted.
+    /// If the text does not have this form; the error states what is accepted.
     pub fn parse(text: &str) -> Result<Gate, GateError> {
         let form = || GateError::Form(text.to_owned());
         let at = text.find(['<', '>']).ok_or_else(form)?;
@@ -94,7 +93,7 @@ impl Gate {
         Ok(Gate { text: text.trim().to_owned(), cell, metric, above, limit })
     }
 
-    /// Evaluates a change.
+    /// Evaluates the gate for a change.
     pub fn judge(&self, contrast: &Contrast) -> Outcome {
         let (Some(interval), Some(interval_90)) = (contrast.interval, contrast.interval_90) else {
             return Outcome::Unknown { reason: "too few runs to compare".into() };
@@ -112,7 +111,7 @@ impl Gate {
     }
 }
 
-/// Parses `[CELL.][DIRECTION.]METRIC`: the prefix, and the metric's stored name.
+/// Parses `[CELL.][DIRECTION.]METRIC` into the cell and the metric's stored name.
 ///
 /// # Errors
 /// If the metric is unknown or not compared.
@@ -130,7 +129,7 @@ pub fn metric(text: &str) -> Result<(Option<String>, String), GateError> {
         Direction::Read => "read.",
         Direction::Write => "write.",
     };
-    // `avg` is an alias of `mean`, and its printed form.
+    // `word` of the mean is `avg`; the stored name is `mean`.
     let word = if metric == Metric::Mean { "mean" } else { metric.word() };
     Ok((cell(&front), format!("{front_of_metric}{word}")))
 }

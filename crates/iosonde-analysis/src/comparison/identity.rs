@@ -23,7 +23,7 @@ const IMMATERIAL: [&str; 11] = [
     "intervals_per_histogram",
     "path",
 ];
-/// Longest text kept of one value.
+/// Maximum length of the text of one value.
 const VALUE_LENGTH: usize = 200;
 
 /// Facts that belong to one kind.
@@ -34,11 +34,11 @@ iosonde_model::words! {
     #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Kind {
-        /// How I/O leaves the process.
+        /// I/O engine.
         Engine => "engine",
-        /// Which version of this program measured.
+        /// Version of this program.
         Version => "version",
-        /// What was measured.
+        /// Storage under test.
         Target => "target",
         /// The load.
         Plan => "plan",
@@ -67,7 +67,7 @@ pub struct Difference {
 }
 
 impl Identity {
-    /// Of a run, on its machine if known.
+    /// The conditions of a run, with those of its host if known.
     pub fn of(run: &Run, host: Option<&HostFacts>) -> Identity {
         let plan = serde_json::to_value(&run.plan).unwrap_or_default();
         let mut engine = Facts::new();
@@ -92,7 +92,7 @@ impl Identity {
         checksum(&text)
     }
 
-    /// The rate of each job of an open loop: `1 job at 3500 ops/s`; `None` of a closed loop.
+    /// Number and rate of jobs of an open loop: `1 job at 3500 ops/s`; `None` for a closed loop.
     pub(super) fn offered(&self) -> Option<String> {
         let plan = self.facts.get(&Kind::Plan)?;
         let rate = |(field, value): (&String, &String)| {
@@ -108,7 +108,7 @@ impl Identity {
         (!rates.is_empty()).then(|| format!("{jobs} at {}", rates.join(" and ")))
     }
 
-    /// The facts known to both in which they differ.
+    /// The facts that differ, of the kinds known on both sides.
     pub fn differences(&self, other: &Identity) -> Vec<Difference> {
         let mut all = Vec::new();
         for kind in Kind::ALL {
@@ -162,8 +162,8 @@ fn of_host(host: &HostFacts) -> Facts {
     known.collect()
 }
 
-/// Fields with their values. The elements of a list share a field, which lists what is different
-/// among them: 64 jobs that are alike are as short as one.
+/// Adds fields with their values. The elements of a list share a field, which lists the distinct
+/// values: 64 equal jobs are as short as one.
 fn flatten(front: &str, value: &Value, without: &[&str], into: &mut Facts) {
     match value {
         Value::Object(fields) => {

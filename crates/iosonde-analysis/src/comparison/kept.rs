@@ -1,10 +1,10 @@
-//! Which runs of two sides are compared.
+//! Selects the runs of two sides that are compared.
 
 use std::collections::BTreeSet;
 
 use super::{Incomparable, Observation, Request, Runs, Side};
 
-/// The usable runs of both sides; in rounds, only those whose partner is usable too.
+/// The usable runs of both sides; in rounds, only runs whose partner is usable too.
 pub(super) fn kept<'a>(
     a: &'a Side,
     b: &'a Side,
@@ -54,8 +54,8 @@ pub(super) fn kept<'a>(
     Ok(kept)
 }
 
-/// Simulations with one seed are one run, however often they are repeated; a round is left out if
-/// either of its runs is one.
+/// Leaves out repeated simulations with the same seed, which count as one run; in rounds, leaves
+/// out the round if either of its runs is such a copy.
 fn leave_out_copies(kept: &mut [Runs<'_>; 2], in_rounds: bool, warnings: &mut Vec<String>) {
     let is_first = |runs: &Runs<'_>| -> Vec<bool> {
         let first = |at: usize| !runs[..at].iter().any(|earlier| runs[at].is_copy_of(earlier));

@@ -3,7 +3,7 @@
 use super::observation::better;
 use super::{Better, Runs};
 
-/// Why the two sides are not compared by this metric; `None` if they are.
+/// Why the sides are not compared by this metric; `None` if they are compared.
 pub(super) fn why(metric: &str, a: &Runs<'_>, b: &Runs<'_>) -> Option<String> {
     absent(metric, a, b).or_else(|| unlike_offers(metric, a, b))
 }
@@ -24,7 +24,7 @@ fn absent(metric: &str, a: &Runs<'_>, b: &Runs<'_>) -> Option<String> {
     (without().count() > 0).then_some(words)
 }
 
-/// Why rates are not compared: open loops that were offered different ones differ by the load.
+/// Why rates are not compared: with different offered loads, rates differ because of the load.
 fn unlike_offers(metric: &str, a: &Runs<'_>, b: &Runs<'_>) -> Option<String> {
     let [of_a, of_b] = [a, b].map(|runs| runs.first()?.identity.offered());
     let is_rate = better(metric) == Better::Higher;

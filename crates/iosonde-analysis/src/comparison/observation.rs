@@ -1,5 +1,4 @@
-//! One run as an input of a comparison: a value per metric, and its conditions. A baseline stores
-//! the same.
+//! One run as input of a comparison, also stored in baselines: a value per metric, and conditions.
 
 use std::collections::BTreeMap;
 
@@ -28,12 +27,12 @@ pub struct Baseline {
     pub schema: String,
     /// Version of the program that wrote it.
     pub program: String,
-    /// When, ns since 1970.
+    /// Time of writing, ns since 1970.
     pub written_unix_ns: u64,
     pub runs: Vec<Observation>,
 }
 
-/// One run as a comparison sees it.
+/// One run as input of a comparison.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Observation {
     /// SHA-256 of the record, in hexadecimal; empty in older baselines.
@@ -49,25 +48,25 @@ pub struct Observation {
     pub started_unix_ns: u64,
     /// Directions that moved data: `read`, `write`, `trim`.
     pub directions: Vec<String>,
-    /// Values by metric: of all directions together, and with prefix `read.` or `write.` if both
-    /// exist. Rates per second, latencies and CPU time per operation in ns. Values that the number
-    /// of samples does not support, such as a p99.9 of a thousand operations, are absent.
+    /// Values by metric, for all directions together; with several directions, also with prefix
+    /// (`read.`). Rates per second, latencies and CPU time per operation in ns. Values that the
+    /// number of samples does not support, such as a p99.9 of a thousand operations, are absent.
     pub values: BTreeMap<String, f64>,
-    /// 95 % intervals of values within this run, which say nothing about how runs differ.
+    /// 95 % intervals of values within this run; they do not show the variation between runs.
     #[serde(default)]
     pub within: BTreeMap<String, (f64, f64)>,
-    /// Why it cannot be compared, if so.
+    /// Why the run cannot be compared; `None` if it can.
     pub left_out: Option<String>,
-    /// Why its numbers have low confidence.
+    /// Why the values have low confidence.
     #[serde(default)]
     pub doubts: Vec<String>,
-    /// Whether more was offered than the storage sustains, so that it has no latencies.
+    /// Whether the offered load exceeds what the storage sustains, so that there are no latencies.
     #[serde(default)]
     pub is_unsustainable: bool,
 }
 
 impl Observation {
-    /// Of a run; `levels` are those of a trial, as text, and empty for a standalone run.
+    /// Reads a run. `levels` is the text of a trial's levels, empty for a standalone run.
     pub fn of(run: &Run, levels: &str, host: Option<&HostFacts>) -> Observation {
         let row = assess(run, host);
         let figures = &row.figures;
@@ -116,13 +115,13 @@ impl Observation {
         }
     }
 
-    /// What only the very same record shares, if it is known.
+    /// Checksum of the record, which identifies it; `None` if unknown.
     pub fn identical(&self) -> Option<&str> {
         (!self.record.is_empty()).then_some(&self.record)
     }
 
-    /// Whether it is another simulation with the same seed, which adds nothing: on a real device no
-    /// two runs agree in every figure. CPU time is real in both.
+    /// Whether both are simulations with the same seed: runs of a real device never agree in every
+    /// figure. CPU time is excluded, as it is real in simulations too.
     pub fn is_copy_of(&self, other: &Observation) -> bool {
         let figures = |of: &Observation| {
             let values = of.values.iter().filter(|(metric, _)| *metric != "cpu");
@@ -134,7 +133,7 @@ impl Observation {
             && figures(self) == figures(other)
     }
 
-    /// The value of a metric. If only one direction moved data, it is the total.
+    /// The value of a metric. If only one direction moved data, its value is the total.
     pub fn value(&self, metric: &str) -> Option<f64> {
         let alone = || {
             let [only] = self.directions.as_slice() else { return None };
@@ -158,7 +157,7 @@ impl Observation {
     }
 }
 
-/// To twelve digits, which survive a round trip through a file.
+/// Rounded to twelve digits, which survive a round trip through a file.
 fn rounded(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }

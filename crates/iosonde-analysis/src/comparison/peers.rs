@@ -1,4 +1,4 @@
-//! Many devices of one kind under one load: which of them are unlike their peers?
+//! Finds the outliers among many devices of one kind under one load.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use iosonde_stats::false_discovery::benjamini_hochberg;
 use iosonde_stats::outliers::{Outlier, extremes};
 use iosonde_stats::ratio::median;
 
-/// Fewest devices of a group: with fewer, the test finds too much and too little.
+/// Minimum number of devices in a group: with fewer, the outlier test is unreliable.
 pub const FEWEST_PEERS: usize = 10;
-/// Share of a group that can be unlike the rest.
+/// Maximum share of a group that can be outliers.
 const MOST_UNLIKE: f64 = 0.25;
-/// Share of false ones among the groups in which a device is reported, on average.
+/// False discovery rate of the groups in which a device is reported.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
 /// Facts of a target that differ between peers.
 const OWN_FACTS: [&str; 2] = ["serial", "simulation"];
 
-/// A run of a device.
+/// One run of one device.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// The device and its host.
@@ -29,18 +29,18 @@ pub struct Member {
     pub observation: Observation,
 }
 
-/// What came out.
+/// Result of the comparison of peers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Peers {
     /// Devices with at least one run that could be used.
     pub devices: usize,
     /// Runs that could be used.
     pub runs: usize,
-    /// Differences of less than this share do not matter.
+    /// Differences below this share do not matter.
     pub tolerance: f64,
-    /// Each load on each kind of device, by metric; those with unlike devices first.
+    /// One group per load, kind of device and metric; groups with outliers first.
     pub groups: Vec<Group>,
-    /// Groups with too few devices to be tested, and how many they have.
+    /// Groups with too few devices to be tested, with their number of devices.
     pub too_few: Vec<(String, usize)>,
     /// Runs that could not be used, and why.
     pub left_out: Vec<(String, String)>,
@@ -56,14 +56,14 @@ pub struct Group {
     pub devices: usize,
     /// Median over devices.
     pub median: f64,
-    /// Probability of a group in which no device is unlike the others, corrected for the number of
-    /// groups (Benjamini and Hochberg).
+    /// p value of the hypothesis that no device is an outlier, corrected for the number of groups
+    /// (Benjamini and Hochberg).
     pub corrected_p: f64,
-    /// Devices that are unlike the others by more than the tolerance, the worst first.
+    /// Outliers that differ from the median by more than the tolerance, the worst first.
     pub unlike: Vec<Unlike>,
 }
 
-/// A device that is unlike its peers.
+/// An outlier among its peers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Unlike {
     /// The device and its host.
@@ -75,19 +75,18 @@ pub struct Unlike {
     /// Whether it is worse than its peers.
     pub is_worse: bool,
     pub runs: usize,
-    /// The level from which the test finds it: the probability of such a value among so many equal
-    /// devices.
+    /// p value: the probability of such a value among this number of equal devices.
     pub p: f64,
 }
 
-/// Values of one group by device, one for each run.
+/// Values of one group by device, one per run.
 type Devices = BTreeMap<String, Vec<f64>>;
 
-/// Finds in each load on each kind of device those that are unlike their peers.
+/// Finds the outliers in each group of one load, one kind of device and one metric.
 ///
 /// The logarithms of the devices' means are tested by the generalized extreme Studentized deviate.
 /// Groups are reported at a false discovery rate of [`FALSE_DISCOVERIES`], and devices within them
-/// at the level of the groups that are reported (Benjamini and Bogomolov 2014).
+/// at the level of the reported groups (Benjamini and Bogomolov 2014).
 pub fn compare_with_peers(members: &[Member], metrics: &[String], tolerance: f64) -> Peers {
     let usable: Vec<&Member> =
         members.iter().filter(|member| member.observation.left_out.is_none()).collect();
@@ -152,7 +151,7 @@ pub fn compare_with_peers(members: &[Member], metrics: &[String], tolerance: f64
     }
 }
 
-/// What must be equal for two devices to be peers.
+/// Facts that must be equal for two devices to be peers.
 fn shared_facts(observation: &Observation) -> Facts {
     let mut shared = Facts::new();
     for (kind, facts) in &observation.identity.facts {
@@ -169,7 +168,7 @@ fn shared_facts(observation: &Observation) -> Facts {
     shared
 }
 
-/// The model of a device, or what kind of target it is.
+/// The model of a device, else its file system, else the kind of the target.
 fn kind(facts: &Facts) -> String {
     let fact = |field: &str| facts.get(&format!("target.{field}")).cloned();
     fact("model").or(fact("filesystem")).or(fact("kind")).unwrap_or_default()

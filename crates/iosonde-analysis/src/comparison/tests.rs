@@ -101,7 +101,7 @@ fn few_runs_get_numbers_and_no_verdict_and_too_many_questions_more_runs() {
     let few = Contrast::of_sides(&[1.0; 4], &[2.0; 9], 1).unwrap();
     assert_eq!(few.verdict(Better::Higher, few.p, 0.05, 1), Verdict::TooFew);
     assert_eq!((few.ratio, few.interval), (2.0, None));
-    // Completely separated, but seven tests need more than five runs.
+    // The sides are completely separated, but seven tests need more than five runs.
     let (a, b) = ([1.00, 1.01, 1.02, 1.03, 1.04], [2.00, 2.01, 2.02, 2.03, 2.04]);
     let contrast = Contrast::of_sides(&a, &b, 1).unwrap();
     let corrected = contrast.p * 7.0;

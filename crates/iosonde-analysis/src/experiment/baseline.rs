@@ -18,9 +18,9 @@ const MEASURES: [Measure; 5] = [
 ];
 /// Ratio of p99 to the mean of exponential times: ln 100.
 const EXPONENTIAL: f64 = 4.605;
-/// Share above that from which a tail is called longer.
+/// Share above [`EXPONENTIAL`] beyond which a tail counts as longer.
 const LONGER_FROM: f64 = 0.10;
-/// Share by which a larger request may take longer and still count as taking no longer.
+/// Maximum share by which a larger request may take longer and count as taking no longer.
 const NO_LONGER_WITHIN: f64 = 0.05;
 /// Mean queue depth above which requests queued.
 const ONE_IN_FLIGHT: f64 = 1.05;
@@ -75,8 +75,8 @@ fn one(answer: &mut Answer, point: &Point) {
     }
 }
 
-/// A tail that is shown to be longer than that of exponential times: chance alone makes 1 % of such
-/// requests 4.6 times as long as the mean.
+/// Reports a tail that is shown to be longer than that of exponential times, of which 1 % exceed
+/// 4.6 times the mean.
 fn long_tail(answer: &mut Answer, point: &Point) {
     let tail = Measure::Quantile(0.99);
     // Without an interval too few requests completed for the percentile.
@@ -99,7 +99,7 @@ fn long_tail(answer: &mut Answer, point: &Point) {
     ));
 }
 
-/// Whether p99 over the mean is shown to be more than that of exponential times.
+/// Whether the ratio of p99 to the mean is shown to exceed that of exponential times.
 fn is_long(over: &Spread) -> bool {
     over.interval.is_some_and(|(low, _)| low > EXPONENTIAL * (1.0 + LONGER_FROM))
 }
@@ -155,7 +155,7 @@ fn asymmetry(answer: &mut Answer, read: &Point, write: &Point, size: u64) {
     answer.say(words);
 }
 
-/// The additional time of the larger request, as a transfer rate and the remaining fixed cost.
+/// Reports the additional time of the larger request, as a transfer rate and a fixed cost.
 fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads: bool) {
     let what = if reads { "Reads" } else { "Writes" };
     let sizes = [small.1, large.1].map(bytes::exact);
@@ -189,7 +189,7 @@ fn growth(answer: &mut Answer, small: (&Point, u64), large: (&Point, u64), reads
     ));
 }
 
-/// The time of a request in two parts, each with its interval: from the means of two sizes.
+/// The time of a request as transfer and fixed cost, with intervals, from the means of two sizes.
 struct Parts {
     runs: usize,
     /// Bytes per second.
@@ -198,7 +198,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// `None` where it is not shown that the larger request takes longer.
+    /// `None` if the larger request is not shown to take longer.
     fn of(small: (&Point, u64), large: (&Point, u64)) -> Option<Parts> {
         let values = |point: &Point| point.per_run(Measure::Mean);
         let (short, long) = (values(small.0), values(large.0));
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(facts.answers[0].1.warnings, Vec::new());
     }
 
-    /// Of loads that take so long at 128 KiB, with runs that differ by a tenth: what is said.
+    /// The sentences about loads with this time at 128 KiB and 10 % noise between runs.
     fn said(seed: u64, large_s: f64) -> String {
         let mut noise = noise(seed, 0.1);
         let facts = facts(&stage("qd1-baseline", "qd1-baseline"), |cell, _| Load {

@@ -50,7 +50,7 @@ fn their_analyses_and_the_axes_of_their_pictures_exist() {
     }
 }
 
-/// Minutes of a suite with runs of a fifteenth of their length, 0.5 to 2 s, three times each.
+/// Minutes of a quick suite: runs of 0.5 to 2 s (a fifteenth of their length), three at most.
 fn quick_minutes(name: &str) -> f64 {
     let found: design::Found =
         ["queue-depth.knee"].iter().map(|name| ((*name).to_owned(), 8.0)).collect();

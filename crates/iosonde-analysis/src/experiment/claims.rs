@@ -10,7 +10,7 @@ use iosonde_model::record::facts::IoLimitKind;
 use iosonde_model::spec::experiment::Claim;
 use iosonde_model::units::{bytes, count};
 
-/// Share of a ceiling at or above which it is the limit.
+/// Share of a ceiling at or above which a rate counts as limited by it.
 const AT_CEILING_FROM: f64 = 0.90;
 /// Share of the link's raw rate that is available for data.
 const PAYLOAD: f64 = 0.90;
@@ -19,11 +19,11 @@ const PAYLOAD: f64 = 0.90;
 struct Ceiling {
     name: String,
     iops: f64,
-    /// Whether it is that of the asked depth, not of the machine.
+    /// Whether the requested queue depth sets the ceiling, not the machine.
     is_of_depth: bool,
 }
 
-/// A verdict and its ceilings for each claim.
+/// Gives each claim a verdict and its ceilings.
 pub(super) fn conclude(study: &Study) -> Answer {
     let Some(claims) = &study.run.claims else {
         return Answer::default();
@@ -74,7 +74,7 @@ enum Verdict {
     NotComparable = 3,
 }
 
-/// Their words.
+/// Words of the verdicts.
 const VERDICTS: [&str; 4] = ["met", "missed", "inconclusive", "not comparable"];
 
 /// A claim at one measured point.
@@ -152,8 +152,8 @@ impl ClaimPoint<'_> {
     }
 }
 
-/// Whether all of the interval meets the claim, or none of it; `None` for neither, and for a single
-/// run.
+/// Whether the whole interval meets the claim (`true`) or misses it (`false`); `None` if neither,
+/// or for a single run.
 fn side(expectation: &Expectation, measured: &Spread) -> Option<bool> {
     let keeps = |value: f64| match expectation.comparison {
         Comparison::AtLeast | Comparison::Above => value >= expectation.limit,
@@ -171,7 +171,7 @@ fn interval(expectation: &Expectation, measured: &Spread) -> String {
     format!("{ends}n = {}", measured.values.len())
 }
 
-/// ` Ceilings: …`, the smallest first.
+/// Formats the list of ceilings: ` Ceilings: …`.
 fn formatted(ceilings: &[Ceiling]) -> String {
     let each = |ceiling: &Ceiling| {
         format!("{} {} IOPS", ceiling.name, count::significant_or_whole(ceiling.iops))
@@ -254,7 +254,7 @@ fn base_latency(study: &Study, block: f64, reads: bool) -> Option<f64> {
     points.filter(fits).find_map(|point| point.mean(Measure::Mean))
 }
 
-/// Whether a rate is at one of the ceilings of the machine, for the conclusions of a whole study.
+/// The machine's lowest ceiling and the rate's share of it, if the rate is limited by it.
 pub(super) fn at_ceiling(
     study: &Study,
     facts: &StageFacts,

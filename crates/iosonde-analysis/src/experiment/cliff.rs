@@ -1,7 +1,7 @@
-//! Does fast writing, or a burst, end; after how much; and at which rate does it continue?
+//! Does a burst of fast I/O end, after how much, and at which rate does I/O continue?
 //!
-//! A write cache ends after so many bytes, a token bucket after so much credit of operations or
-//! bytes, and the rate after a bucket is more constant than that of any device (method 4.6).
+//! A write cache is exhausted after a number of bytes, a token bucket after a number of operations
+//! or bytes. The rate after a token bucket is more constant than any device's (method 4.6).
 
 use super::words::{self, nothing};
 use super::{Answer, Point, StageFacts, TrialFigures};
@@ -14,7 +14,7 @@ use iosonde_stats::ratio::median;
 use iosonde_stats::regimes::{Regimes, Segment, regimes};
 use iosonde_stats::summary::Summary;
 
-/// Coefficient of variation below which a level is too constant for a device: that of a policer.
+/// Coefficient of variation below which a rate is too constant for a device: a rate limiter's.
 const POLICED_BELOW: f64 = 0.02;
 /// Smallest drop that counts as the end of a write cache.
 const CACHE_FALL_FROM: f64 = 0.30;
@@ -30,13 +30,13 @@ struct Fall<'a> {
     iops: (f64, f64),
     /// Bytes per second before and after.
     rate: (f64, f64),
-    /// Seconds until it.
+    /// Time until the drop, s.
     after_s: f64,
-    /// Bytes moved until it.
+    /// Bytes moved until the drop.
     after_bytes: f64,
-    /// Operations until it, less those that the rate after it allows in that time.
+    /// Operations of the burst beyond those at the rate after the drop.
     burst_ops: f64,
-    /// Coefficient of variation of the rate after it.
+    /// Coefficient of variation of the rate after the drop.
     scatter: f64,
     writes: bool,
 }
@@ -78,14 +78,14 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Multiple of the typical rate of the first interval if a burst ended within it.
+/// Multiple of the median rate of later intervals above which the first interval is a burst.
 const BURST_FROM: f64 = 3.0;
 
-/// Share of the usual number of operations above which an interval still belongs to a burst.
+/// Excess over the usual operations, as a share, above which an interval belongs to a burst.
 const IN_BURST_ABOVE: f64 = 0.10;
 
-/// First interval after a burst, `from` or a later one: that in which it ends has part of it, which
-/// shows as more than chance adds to the usual number of operations.
+/// First interval after a burst, `from` or a later one. The interval in which the burst ends still
+/// belongs to it: its excess over the usual number of operations is more than chance.
 fn burst_end(series: &Series, usual_iops: f64, from: usize) -> usize {
     let usual = usual_iops * series.width_ns as f64 / 1e9;
     let limit = usual + (IN_BURST_ABOVE * usual).max(3.0 * usual.sqrt());
@@ -93,8 +93,7 @@ fn burst_end(series: &Series, usual_iops: f64, from: usize) -> usize {
     from + after.count()
 }
 
-/// Operations in the intervals up to `end`, less those that the usual rate allows in them: a
-/// bucket refills at that rate.
+/// Operations before interval `end` beyond those at the usual rate, at which a bucket refills.
 fn burst_ops(series: &Series, usual_iops: f64, end: usize) -> f64 {
     let done: u64 = series.ops.iter().take(end).sum();
     done as f64 - usual_iops * end as f64 * series.width_ns as f64 / 1e9
@@ -107,13 +106,13 @@ struct EarlyBurst<'a> {
     repeat: u32,
     /// Operations above the later rate.
     ops: f64,
-    /// Operations per second after it.
+    /// Operations per second after the burst.
     usual_iops: f64,
-    /// It ended between these times, ns.
+    /// Times between which the burst ended, ns.
     ended_ns: (u64, u64),
 }
 
-/// A burst of a few intervals: no regime is that short.
+/// Detects a burst of a few intervals, which is too short for a regime.
 fn early_burst<'a>(point: &'a Point, trial: &TrialFigures) -> Option<EarlyBurst<'a>> {
     let rates = trial.series.iops();
     let (first, rest) = rates.split_first()?;
@@ -129,7 +128,7 @@ fn early_burst<'a>(point: &'a Point, trial: &TrialFigures) -> Option<EarlyBurst<
     })
 }
 
-/// The bursts of a setting, each with its run.
+/// Reports the bursts of a setting, each with its run.
 fn report_bursts(answer: &mut Answer, name: &str, bursts: &[&EarlyBurst<'_>]) {
     let of = |value: fn(&EarlyBurst<'_>) -> f64| bursts.iter().map(|burst| value(burst)).collect();
     let (ops, usual): (Vec<f64>, Vec<f64>) = (of(|burst| burst.ops), of(|burst| burst.usual_iops));
@@ -156,21 +155,21 @@ fn report_bursts(answer: &mut Answer, name: &str, bursts: &[&EarlyBurst<'_>]) {
     ));
 }
 
-/// The least and the greatest of the runs of a setting; `None` of one run.
+/// Minimum and maximum over the runs of a setting; `None` for one run.
 fn range(values: &[f64]) -> Option<Interval> {
     let low = values.iter().copied().min_by(f64::total_cmp)?;
     let high = values.iter().copied().max_by(f64::total_cmp)?;
     (values.len() > 1).then_some(Interval { low, high, level: None, method: Method::Range })
 }
 
-/// Adds the mean of the runs of a setting, with the least and the greatest.
+/// Adds the mean over the runs of a setting, with minimum and maximum.
 fn find_range(answer: &mut Answer, name: &str, values: &[f64]) {
     if let Some(summary) = Summary::of(values) {
         answer.find_between(name, summary.mean, range(values));
     }
 }
 
-/// `5,000 (4,990 to 5,010 in 2 runs)`; of one run `5,000 (one run)`.
+/// `5,000 (4,990 to 5,010 in 2 runs)`; for one run `5,000 (one run)`.
 fn ranged(values: &[f64], formatted: impl Fn(f64) -> String) -> String {
     let mean = Summary::of(values).map_or("n/a".into(), |summary| formatted(summary.mean));
     match range(values) {
@@ -182,9 +181,8 @@ fn ranged(values: &[f64], formatted: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// The time of the change in the first run of a setting that changed, seconds after its start, for
-/// charts:
-/// `change-1`, with the setting behind it (`change-1-reads`) if there are several.
+/// Adds the times of the changes of a run, in seconds from its start, for charts: `change-1`, with
+/// the name of the setting (`change-1-reads`) if there are several settings.
 fn changes(
     answer: &mut Answer,
     facts: &StageFacts,
@@ -231,7 +229,7 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     let mean = |values: &[f64], part: Segment| {
         Summary::of(values.get(part.start..part.end)?).map(|summary| summary.mean)
     };
-    // The remaining rate is that from the drop to the end.
+    // The remaining rate is measured from the drop to the end.
     let left = Segment { start: after.start, end: last.end, median: after.median };
     let scatter = Summary::of(rates.get(left.start..left.end)?)?.cv()?;
     let slow_iops = mean(&iops, left)?;
@@ -249,7 +247,7 @@ fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<F
     })
 }
 
-/// The drops of a setting, over its runs.
+/// Reports the drops of a setting over its runs.
 fn report(answer: &mut Answer, name: &str, falls: &[&Fall<'_>]) {
     if falls.is_empty() {
         return;
@@ -282,13 +280,13 @@ fn report(answer: &mut Answer, name: &str, falls: &[&Fall<'_>]) {
     ));
 }
 
-/// What was exhausted.
+/// Reports what was exhausted: a write cache or a token bucket.
 fn kind(answer: &mut Answer, facts: &StageFacts, falls: &[Fall<'_>]) {
     let Some(first) = falls.first() else { return };
     let same = |a: f64, b: f64| (a / b - 1.0).abs() <= SAME_WITHIN;
     let other = falls.iter().find(|fall| fall.point.cell != first.point.cell);
     let smooth = falls.iter().all(|fall| fall.scatter < POLICED_BELOW);
-    // A cache drains at a rate of bytes; only a limiter of operations keeps IOPS over sizes.
+    // A cache drains at a byte rate; only a limiter of operations gives equal IOPS at all sizes.
     let counts_operations = other.is_some_and(|other| same(other.iops.1, first.iops.1));
     let may_be_cache = first.writes && 1.0 - first.rate.1 / first.rate.0 >= CACHE_FALL_FROM;
     if smooth && may_be_cache && !counts_operations {
@@ -315,7 +313,7 @@ fn kind(answer: &mut Answer, facts: &StageFacts, falls: &[Fall<'_>]) {
             ),
             _ => (format!("{r} IOPS remain"), Strength::ConsistentWith),
         };
-        // Later runs may find a bucket that has not been refilled.
+        // Later runs may start with a bucket that has not been refilled.
         let words = format!(
             "A token bucket: a burst of about {} operations above the rate ({}, run {}), then a \
              rate more constant than a device's (coefficient of variation {}); {what}. Plan with \
@@ -451,7 +449,7 @@ mod tests {
             seed: u64::from(repeat) + 1,
             ..Load::default()
         });
-        // In the first interval of 100 ms, 19 and 9 times what it does later.
+        // Excess of the first interval of 100 ms: 19 and 9 times the later operations.
         for (name, first, second) in [("4-kib", 9_500.0, 4_500.0), ("64-kib", 3_800.0, 1_800.0)] {
             let of = |end: &str| seen.found(&format!("burst-ops-{name}{end}")).unwrap();
             assert!((of("_max") / first - 1.0).abs() < 0.02, "{}", of("_max"));

@@ -1,5 +1,5 @@
-//! How far an experiment follows the published procedure that its file names. It never claims
-//! certification: at best the procedure was followed, and the program says so of itself.
+//! How closely an experiment follows the published procedure that its file names. The result is
+//! never a certification; at best, the program itself declares that the procedure was followed.
 
 mod changes;
 
@@ -19,12 +19,12 @@ pub struct Conformance {
     pub claim: String,
     /// The procedure.
     pub basis: String,
-    /// What differs from it, `what:how` each.
+    /// Deviations from the procedure, each as `what:how`.
     pub deviations: Vec<String>,
 }
 
 impl Conformance {
-    /// Of an experiment that follows a procedure; `None` of others.
+    /// The conformance of an experiment; `None` if it names no procedure.
     pub fn of(study: &Study) -> Option<Conformance> {
         let procedure = study.run.experiment.procedure.as_ref()?;
         let built_in = changes::built_in(&study.run.experiment);
@@ -32,7 +32,7 @@ impl Conformance {
             Some(built_in) => changes::changes(&study.run.experiment, built_in),
             None => vec!["procedure:no built-in experiment has it to compare with".to_owned()],
         };
-        // What the procedure requests is not for a file of the user to say.
+        // The built-in experiment defines the procedure, not the user's file.
         let procedure =
             built_in.as_ref().and_then(|known| known.procedure.as_ref()).unwrap_or(procedure);
         let prepared = study.stages.iter().flat_map(|facts| &facts.laid_out.prepared);
@@ -94,7 +94,7 @@ impl Conformance {
         Some(Conformance { claim: claim.into(), basis: procedure.basis.clone(), deviations })
     }
 
-    /// What stands in every heading and picture.
+    /// Label of every heading and chart.
     pub fn label(&self) -> &'static str {
         if self.deviations.iter().any(|each| each.starts_with(changes::CRITERION)) {
             "not PTS-style: its criteria were changed"
@@ -142,7 +142,7 @@ mod tests {
         study.run.experiment = core.clone();
         let label = |study: &Study| Conformance::of(study).unwrap().label();
         assert!(label(&study).starts_with("PTS-style"));
-        // Nor is it if the file leaves out what it deviates in.
+        // Deviations are found even if the file does not declare them.
         study.run.experiment.procedure.as_mut().unwrap().deviations.clear();
         let found = Conformance::of(&study).unwrap();
         assert!(found.deviations.contains(&"cells:9 of 56".to_owned()), "{found:?}");

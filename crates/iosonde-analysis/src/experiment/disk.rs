@@ -5,13 +5,13 @@ use super::{Answer, Measure, Point, StageFacts, gate};
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::least_squares::solve;
 
-/// Relative difference of two rates within which a disk has no zones.
+/// Relative difference of two rates within which they count as equal: no zones.
 const SAME_RATE: f64 = 0.05;
-/// Growth of the latency from the narrowest span to the widest that seeks would exceed.
+/// Ratio of the latency over the widest span to the narrowest above which a disk seeks.
 const SEEKS_FROM: f64 = 1.25;
-/// Spans from which on a fixed part and a growing part are fitted.
+/// Minimum number of spans for a fit of a fixed part and a growing part.
 const FEWEST_SPANS: usize = 4;
-/// Share of a revolution below which another sector shows that there is one.
+/// Share of the same sector's rewrite time below which another sector's shows a revolution.
 const SHORTER: f64 = 0.9;
 
 fn along<'a>(facts: &'a StageFacts, axis: &str, measure: Measure) -> Vec<(f64, f64, &'a Point)> {
@@ -194,7 +194,7 @@ mod tests {
             ..Load::default()
         });
         assert!((zones.found("outer-over-inner").unwrap() - 2.0).abs() < 0.1);
-        // The same sector comes round after a turn, another one earlier.
+        // The same sector returns after one revolution, another sector earlier.
         let turning = |share: f64| {
             facts(&stage("rotation", "rotation"), move |cell, _| {
                 let is_same = cell.levels.iter().any(|level| level.label == "same sector");

@@ -12,9 +12,9 @@ use iosonde_stats::least_squares::solve;
 
 /// The axis of writes per sync.
 const AXIS: &str = "sync-every";
-/// Numbers of writes per sync that a fit of two times needs for a residual.
+/// Minimum number of settings of writes per sync: two for the fitted times, one for a residual.
 const FEWEST_GROUPS: usize = 3;
-/// A time that is not known within such a factor is not stated.
+/// A time whose interval is wider than this factor is not stated.
 const WIDEST: f64 = 10.0;
 /// Share of the rate without syncs at or above which a group is large enough.
 const ENOUGH: f64 = 0.90;
@@ -43,8 +43,8 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// The times of a write and of a sync, fitted to each repeat, so that their intervals are those
-/// between repeats.
+/// Reports the times of a write and of a sync. They are fitted to each repeat, so that their
+/// intervals show the variation between repeats.
 fn price(answer: &mut Answer, groups: &[(f64, &Point)]) {
     let synced = groups.iter().filter(|(every, _)| *every > 0.0);
     let synced: Vec<(f64, Vec<f64>)> =
@@ -151,7 +151,7 @@ fn groups_enough(answer: &mut Answer, groups: &[(f64, &Point)], free: &Point) {
     answer.say(words);
 }
 
-/// Whether the time of a sync grows with the amount of data that it makes durable.
+/// Reports the time of a sync after the fewest and after the most writes.
 fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     let of = |(every, point): &(f64, &Point)| Some((*every, point.figure(Measure::SyncMean)?));
     let times: Vec<(f64, Spread)> = groups.iter().filter_map(of).collect();
@@ -176,7 +176,7 @@ fn sync_itself(answer: &mut Answer, groups: &[(f64, &Point)]) {
     }
 }
 
-/// Levels of durability of each write.
+/// Reports the time of a write at each level of durability.
 fn promises(answer: &mut Answer, points: &[&Point]) {
     let mut base: Option<Spread> = None;
     for point in points {

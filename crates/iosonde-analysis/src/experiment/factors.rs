@@ -1,4 +1,4 @@
-//! Which axes matter, and which matter only together?
+//! Which axes matter, and which of them interact?
 
 use super::words::{nothing, slug};
 use super::{Answer, Measure, StageFacts, gate};
@@ -9,11 +9,10 @@ use iosonde_model::units::count;
 use iosonde_stats::factors::{Dependent, NoShares, Term, Trial, factors};
 use iosonde_stats::holm::holm;
 
-/// Largest p, corrected for all axes and pairs, at which an effect is reported.
+/// Maximum p value, corrected for all axes and pairs, of an effect that is reported.
 const SHOWN: f64 = 0.05;
 
-/// Decomposes the variance of the bandwidth, or of the CPU cost if the bandwidth depends on the
-/// size itself.
+/// Decomposes the variance of the CPU cost if the stage analyses it, else of the bandwidth.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let measure = match facts.stage.analysis.iter().any(|name| name == "cpu-cost") {
         true => Measure::CpuPerOp,
@@ -75,7 +74,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// The means of two axes that matter only together.
+/// Adds a table of the means of two axes that interact.
 fn together(
     answer: &mut Answer,
     [one, two]: [&str; 2],

@@ -1,9 +1,9 @@
-//! One gate for every sentence that recommends, ranks or concludes.
+//! The conditions under which a sentence may recommend, rank or conclude.
 //!
 //! A setting is called best only if it is shown to be better than every other one, by Welch's test
 //! on logarithms with Holm's correction over all of them. Settings that are not shown to differ
-//! from the highest are named together. Nothing is concluded from a single run, nor where a setting
-//! that may be the best has low confidence.
+//! from the highest are named together. Nothing is concluded from fewer than three runs, or if a
+//! setting that may be the best has low confidence.
 
 use super::words::Times;
 use super::{Measure, Point, Spread, StageFacts, Standing};
@@ -14,59 +14,57 @@ use iosonde_stats::holm::holm;
 use iosonde_stats::normal;
 use iosonde_stats::summary::Summary;
 
-/// Largest p, over all comparisons together, at which a difference is shown.
+/// Maximum p value, corrected for all comparisons, at which a difference counts as shown.
 const SHOWN: f64 = 0.05;
-/// Runs of a setting below which nothing is concluded.
+/// Minimum number of runs per setting for a conclusion.
 const FEWEST_RUNS: usize = 3;
-/// Share of the highest below which low confidence of a setting is of no importance: it would have
-/// to be off by a factor of two.
+/// Share of the highest mean below which low confidence of a setting is ignored: its error would
+/// have to be a factor of two.
 const FAR_BELOW: f64 = 0.5;
-/// Probability with which the recommended number of runs decides.
+/// Power: probability with which the recommended number of runs decides.
 const POWER: f64 = 0.9;
-/// Further runs above which none are recommended: the settings count as equal.
+/// Maximum number of further runs that is recommended; if more are needed, none are.
 const MOST_RUNS: f64 = 30.0;
-/// Settings listed by name.
+/// Maximum number of settings listed by name.
 const LISTED: usize = 4;
-/// Standard deviation of the latencies of a run, as a share of their mean, from which they scatter.
+/// Minimum coefficient of variation of a run's latencies that count as scattered.
 pub(super) const SCATTER_FROM: f64 = 0.05;
-/// Dispersion of one setting below which its rate is a limit: three runs of independent arrivals
-/// are so alike once in a thousand times.
+/// Dispersion of one setting below which its rate may be a limit: the dispersion of three runs of
+/// independent arrivals is this small once in a thousand times.
 const EXACT_BELOW: f64 = 0.001;
-/// Findings that name a limit that is not the storage's own.
+/// Codes of findings about a limit outside the storage.
 const KNOWN_LIMITS: [&str; 3] = ["cgroup_limit", "client_cpu", "token_bucket"];
 
-/// What the runs allow to be said about the best of several settings.
+/// The conclusion that the runs allow about the best of several settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Ranking<'a> {
-    /// Shown to be better than every other setting.
+    /// This setting is shown to be better than every other one.
     Best(&'a Point),
-    /// Not shown to differ from the highest, which is one of them, in the order in which they were
-    /// given. `others` are shown to be worse; about `more` further runs of each would tell the
-    /// two highest apart.
+    /// The highest setting is not shown to be the best.
     Ties {
-        /// The settings.
+        /// The highest setting and those not shown to differ from it, in the given order.
         points: Vec<&'a Point>,
-        /// How many are shown to be worse.
+        /// Number of settings that are shown to be worse.
         others: usize,
-        /// Further runs of each setting; `None` where that many are not worth it.
+        /// Further runs of each setting to tell the two highest apart; `None` if too many.
         more: Option<u64>,
     },
     /// Nothing can be concluded, for this reason.
     Undecided(String),
 }
 
-/// The highest mean of a measure and the setting that has it, which is not shown to be the best.
+/// The highest mean of a measure and its setting, which need not be shown to be the best.
 pub(super) fn highest<'a>(points: &[&'a Point], measure: Measure) -> Option<(f64, &'a Point)> {
     let means = points.iter().filter_map(|point| Some((point.mean(measure)?, *point)));
     means.max_by(|a, b| a.0.total_cmp(&b.0))
 }
 
-/// Ranks settings by a measure. `None` where fewer than two of them have it.
+/// Ranks settings by a measure. `None` if fewer than two of them have it.
 pub fn ranking<'a>(points: &[&'a Point], measure: Measure) -> Option<Ranking<'a>> {
     ranking_of(points, measure, Direction::Total)
 }
 
-/// The same of one direction.
+/// Ranks settings by a measure of one direction.
 fn ranking_of<'a>(points: &[&'a Point], measure: Measure, way: Direction) -> Option<Ranking<'a>> {
     let sign = if measure.more_is_better() == Some(false) { -1.0 } else { 1.0 };
     let candidates = points.iter().map(|point| {
@@ -84,7 +82,7 @@ pub fn best_of<'a>(points: &[&'a Point], measure: Measure, way: Direction) -> Op
     }
 }
 
-/// Ranks settings by one value per run, of which more is better.
+/// Ranks settings by one value per run; higher is better.
 pub(super) fn rank(candidates: Vec<(&Point, Vec<f64>)>) -> Option<Ranking<'_>> {
     let known = candidates.into_iter().filter(|(_, values)| !values.is_empty());
     let known: Vec<(&Point, Vec<f64>)> = known.collect();
@@ -93,7 +91,7 @@ pub(super) fn rank(candidates: Vec<(&Point, Vec<f64>)>) -> Option<Ranking<'_>> {
     }
     let middle = |values: &[f64]| Summary::of(values).map_or(0.0, |summary| summary.mean);
     let high = |each: &&(&Point, Vec<f64>)| middle(&each.1);
-    // The first of equals.
+    // `rev` makes `max_by` return the first of equals.
     let (lead, most) = known.iter().rev().max_by(|a, b| high(a).total_cmp(&high(b)))?;
     let few = known.iter().filter(|(_, values)| values.len() < FEWEST_RUNS).count();
     if few > 0 {
@@ -120,9 +118,9 @@ pub(super) fn rank(candidates: Vec<(&Point, Vec<f64>)>) -> Option<Ranking<'_>> {
     Some(Ranking::Ties { points, others: others.len() - open.len(), more })
 }
 
-/// How much the highest of several settings does. The highest of many means is so in part by
-/// chance: each run is that of the setting which is highest by the other runs, in which its own
-/// chance has no part. What the highest setting may do by its own interval is not excluded.
+/// The figure of the highest setting, corrected for its selection: the highest of many means is
+/// partly high by chance. So the value of each run is that of the setting which is highest by the
+/// other runs. The interval reaches at least to the upper end of the highest setting's own.
 pub(super) fn figure_of_highest(points: &[&Point], measure: Measure) -> Option<Spread> {
     let all = points.iter().map(|point| point.per_run(measure));
     let all: Vec<Vec<f64>> = all.filter(|values| values.len() >= FEWEST_RUNS).collect();
@@ -141,12 +139,12 @@ pub(super) fn figure_of_highest(points: &[&Point], measure: Measure) -> Option<S
     Some(figure)
 }
 
-/// Whether the load of a setting pauses by request, so that it has fewer in flight than its depth.
+/// Whether the load of a setting has a think time, so that fewer requests are in flight.
 pub(super) fn pauses(facts: &StageFacts, point: &Point) -> bool {
     facts.number(point, Parameter::Think).is_some_and(|ns| ns > 0.0)
 }
 
-/// Why nothing is concluded about these settings; `None` if something may be.
+/// Why nothing is concluded about these settings; `None` if a conclusion is allowed.
 pub(super) fn withheld(points: &[&Point]) -> Option<String> {
     let least = points.iter().map(|point| point.runs.len()).min()?;
     if least < FEWEST_RUNS {
@@ -178,8 +176,8 @@ fn low_confidence<'a>(points: impl Iterator<Item = &'a Point>) -> Option<String>
     })
 }
 
-/// Further runs of each of two settings that would show their observed difference, counting on
-/// the observed spread; `None` above [`MOST_RUNS`].
+/// Further runs of each of two settings that would show the observed difference, given the
+/// observed spread; `None` above [`MOST_RUNS`].
 fn more_runs(one: &[f64], other: &[f64], comparisons: usize) -> Option<u64> {
     let logs = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<f64>>();
     let (one, other) = (Summary::of(&logs(one))?, Summary::of(&logs(other))?);
@@ -191,15 +189,15 @@ fn more_runs(one: &[f64], other: &[f64], comparisons: usize) -> Option<u64> {
     (more.is_finite() && more <= MOST_RUNS).then_some(more.ceil().max(1.0) as u64)
 }
 
-/// Whether one of several ratios, chosen because it is far from 1, is shown to differ from it:
-/// tested over all of them together.
+/// Whether one of several ratios, chosen because it is far from 1, is shown to differ from 1, with
+/// Holm's correction over all of them.
 pub(super) fn differs_among(chosen: &Times, all: &[&Times]) -> bool {
     let corrected = holm(&all.iter().map(|times| times.p).collect::<Vec<f64>>());
     all.iter().zip(corrected).any(|(times, p)| *times == chosen && p <= SHOWN)
 }
 
 /// Whether a ratio is shown to be above, below or within two limits; `None` if its interval allows
-/// more than one of these, or if it has none.
+/// several of these, or if it has no interval.
 pub(super) fn side(times: &Times, low: f64, high: f64) -> Option<Side> {
     let interval = times.interval?;
     if interval.low > high {
@@ -213,9 +211,9 @@ pub(super) fn side(times: &Times, low: f64, high: f64) -> Option<Side> {
     }
 }
 
-/// On which side of a share of the highest each setting is shown to be. The highest of several is
-/// in part chosen by chance, which makes the others look lower: that a setting is below is tested
-/// over all of them together. The highest itself is above.
+/// The side of `share` times the highest on which each setting is shown to be. The highest is
+/// partly selected by chance, which makes the others look lower, so `Below` is tested with Holm's
+/// correction over all of them. The highest itself is `Above`.
 pub(super) fn sides(
     points: &[&Point],
     highest: &Point,
@@ -238,7 +236,7 @@ pub(super) fn sides(
     points.iter().map(of).collect()
 }
 
-/// Where a ratio is shown to lie.
+/// Position of a ratio relative to two limits.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Side {
     Below,
@@ -246,8 +244,8 @@ pub(super) enum Side {
     Above,
 }
 
-/// The limit that most runs of a setting name, if it is not the storage's own: such a rate says
-/// nothing about a knee.
+/// The limit outside the storage that most runs of a setting report, if any. A rate at such a
+/// limit says nothing about a knee.
 pub(super) fn known_limit(facts: &StageFacts, point: &Point) -> Option<String> {
     let runs = facts.of_cell(point.cell);
     KNOWN_LIMITS.iter().find_map(|code| {
@@ -259,18 +257,18 @@ pub(super) fn known_limit(facts: &StageFacts, point: &Point) -> Option<String> {
     })
 }
 
-/// Variance of the requests of a run over their number, of all runs of settings of one rate: 1 for
-/// independent arrivals, near 0 for what a limiter lets pass.
+/// Index of dispersion of the requests per run, over all runs of settings of one rate: variance
+/// over mean, 1 for independent arrivals, near 0 behind a rate limiter.
 pub(super) fn dispersion(points: &[&Point]) -> Option<f64> {
     let runs = || points.iter().flat_map(|point| &point.runs);
     let rate = Summary::of(&runs().map(|run| run.all.total.iops).collect::<Vec<f64>>())?;
     let ops = Summary::of(&runs().map(|run| run.all.total.ops as f64).collect::<Vec<f64>>())?;
-    // As a share of the mean, so that windows of unlike lengths do not count.
+    // By the relative variance of the rate, so that different window lengths have no effect.
     Some((rate.std_dev / rate.mean).powi(2) * ops.mean)
 }
 
-/// Standard deviation of the latencies within a run, as a share of their mean: of the run with the
-/// least. `None` where a run does not have it.
+/// Coefficient of variation of the latencies within a run, the smallest of all runs. `None` if a
+/// run does not have it.
 pub(super) fn scatter(point: &Point) -> Option<f64> {
     let of = |run: &crate::Figures| {
         let latency = &run.all.total.latency;
@@ -285,14 +283,14 @@ pub(super) fn latencies_scatter(point: &Point) -> bool {
     scatter(point).is_some_and(|share| share >= SCATTER_FROM)
 }
 
-/// Whether the rate of one setting may be a limit: the same in all runs although latencies scatter.
-/// A full queue before servers of constant speed is alike.
+/// Whether the rate of one setting may be a limit: it is the same in all runs although latencies
+/// scatter. A full queue before servers of constant speed looks the same.
 pub(super) fn may_have_limited_rate(point: &Point) -> bool {
     let is_exact = || dispersion(&[point]).is_some_and(|of| of < EXACT_BELOW);
     point.runs.len() >= FEWEST_RUNS && is_exact() && latencies_scatter(point)
 }
 
-/// Settings by name: `8 to 32` where they are neighbours in `all`, else a list.
+/// Names of settings: `8 to 32` if they are neighbours in `all`, else a list.
 pub(super) fn listed(all: &[&Point], of: &[&Point], label: &dyn Fn(&Point) -> String) -> String {
     let place = |point: &Point| all.iter().position(|each| each.cell == point.cell);
     let places: Vec<usize> = of.iter().filter_map(|point| place(point)).collect();

@@ -6,8 +6,8 @@ use iosonde_model::units::{bytes, count};
 use iosonde_stats::distance::{Weighted, kolmogorov_smirnov, likeness, total_variation};
 use iosonde_stats::quantile::at_rank;
 
-/// Fewest syncs or flushes, of the side with more, for a rate: a few at the end of a program or a
-/// replay are no property of the load.
+/// Minimum syncs or flushes on the side with more: a few at the end of a program or a replay are
+/// no property of the load.
 const FEWEST: u64 = 20;
 
 /// Intermediate data of a dimension.
@@ -17,8 +17,8 @@ pub(super) struct Scored {
     pub(super) formatted: [String; 2],
 }
 
-/// Inter-arrival times up to this one count as equal, ns: as fast as this a CPU hands on the
-/// requests of a burst. How fast that is belongs to the CPU and not to the load.
+/// Inter-arrival times up to this count as equal, ns: within a burst, the CPU and not the load
+/// determines them.
 const AT_ONCE_NS: u64 = 1 << 13;
 
 impl Scored {
@@ -30,7 +30,7 @@ impl Scored {
 
 type OfWay = fn(&Moved, &Moved) -> Known<(f64, [String; 2])>;
 
-/// The score of each direction that both have, weighted by its share of the recorded requests.
+/// Scores each direction in both loads, weighted by its share of the recorded requests.
 pub(super) fn by_way(one: &Observed, other: &Observed, of: OfWay) -> Known<Scored> {
     let (mut sum, mut weight) = (0.0, 0.0);
     let (mut ways, mut formatted) = (Vec::new(), [Vec::new(), Vec::new()]);
@@ -133,7 +133,7 @@ pub(super) fn mix(one: &Observed, other: &Observed) -> Known<Scored> {
 }
 
 pub(super) fn depth(one: &Observed, other: &Observed) -> Known<Scored> {
-    // A replay's journal is one of its jobs, so that both are compared with all that was in flight.
+    // A replay's depth includes its journal job. Both sides then use the depth of all requests.
     let of_program = || -> Known<_> { Ok((one.depth.clone()?, other.depth.clone()?)) };
     let of_all = |_| -> Known<_> { Ok((one.everyone.clone()?, other.everyone.clone()?)) };
     let (mine, theirs) = of_program().or_else(of_all)?;
@@ -175,7 +175,7 @@ pub(super) fn rate(one: &Observed, other: &Observed) -> Known<Scored> {
     Scored::whole(1.0 - distance, [formatted(&mine), formatted(&theirs)])
 }
 
-/// Bytes per second of each direction of either, weighted by the larger of both.
+/// Compares the bytes per second of each direction, weighted by the larger rate of the two.
 pub(super) fn device_rate(one: &Observed, other: &Observed) -> Known<Scored> {
     let (mine, theirs) = (one.device.clone()?, other.device.clone()?);
     let rates = WAYS.map(|op| (op, mine.rate(op), theirs.rate(op)));

@@ -1,4 +1,4 @@
-//! The load shown by a record, whether a profile or a run.
+//! The load that a profile or a run recorded.
 
 use super::streams;
 use crate::profile::missing;
@@ -20,9 +20,9 @@ pub struct Observed {
     pub ways: Vec<(Op, Moved)>,
     /// `(level, ns)` while at least one request of the program was in flight.
     pub depth: Known<Vec<(u64, u64)>>,
-    /// The same of all requests, those of the journal too, if there were hardly any of others.
+    /// The same for all requests, journal included; unknown if other programs used the devices.
     pub everyone: Known<Vec<(u64, u64)>>,
-    /// What the devices did for the program, its journal included.
+    /// Device I/O for the program, journal included.
     pub device: Known<DeviceUse>,
     /// Calls that make data durable.
     pub syncs: Known<u64>,
@@ -33,7 +33,7 @@ pub struct Observed {
     pub notes: Vec<String>,
 }
 
-/// One direction.
+/// Requests of one direction.
 #[derive(Clone, Debug)]
 pub struct Moved {
     pub requests: u64,
@@ -43,22 +43,22 @@ pub struct Moved {
     pub sequential: Known<f64>,
     /// `(ns, count)` of inter-arrival times.
     pub gaps: Known<Vec<(u64, u64)>>,
-    /// Offsets.
+    /// Blocks accessed.
     pub touched: Known<Touched>,
     /// Latencies, ns.
     pub latency: Histogram,
 }
 
-/// What the devices did for a program and its file system's journal.
+/// Device I/O for a program and its file system's journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceUse {
     /// Bytes read, written and discarded.
     pub bytes: Vec<(Op, u64)>,
-    /// Of all bytes, those of the file system's journal and metadata.
+    /// The part of `bytes` that belongs to the file system's journal and metadata.
     pub journal_bytes: u64,
     /// Flushes of the devices' caches.
     pub flushes: u64,
-    /// Between the first request and the end of the last, ns.
+    /// Time from the first request to the end of the last, ns.
     pub length_ns: f64,
 }
 
@@ -85,7 +85,7 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// From `(blocks, accesses)` of chunks; an error if there is none.
+    /// From `(blocks, accesses)` of each chunk; an error if no chunk was accessed.
     pub(super) fn new(block_bytes: u64, chunks: Vec<(f64, f64)>) -> Known<Touched> {
         let mut chunks: Vec<(f64, f64)> =
             chunks.into_iter().filter(|(blocks, hits)| *blocks > 0.0 && *hits > 0.0).collect();
@@ -103,7 +103,7 @@ impl Touched {
         Ok(Touched { bytes: blocks * block_bytes as f64, curve: curve.collect() })
     }
 
-    /// Share of the accesses that the hottest share of the blocks gets.
+    /// Share of the accesses that go to the hottest `share` of the blocks.
     pub fn share_of_hottest(&self, share: f64) -> f64 {
         let mut before = (0.0, 0.0);
         for at in &self.curve {
@@ -133,7 +133,7 @@ pub struct Course {
 }
 
 impl Course {
-    /// From parallel series, between the first and the last request, ns.
+    /// Adds parallel series. `active` is the time of the first and the last request, ns.
     fn new(series: &[&CounterSeries], active: (u64, u64)) -> Known<Course> {
         let (first, last) = (active.0 as f64, active.1 as f64);
         // `(time, requests at once, change of the rate)`.
@@ -141,7 +141,7 @@ impl Course {
         for each in series.iter().filter(|series| series.width_ns > 0) {
             let end = each.ops.iter().rposition(|ops| *ops > 0);
             for (at, ops) in each.ops.iter().enumerate().filter(|(_, ops)| **ops > 0) {
-                // In the first and the last interval, requests begin and end with the load.
+                // The first and the last interval are cut at the first and the last request.
                 let (width, ops) = (each.width_ns as f64, *ops as f64);
                 let from = at as f64 * width;
                 let is_end = Some(at) == end;
@@ -179,7 +179,7 @@ impl Course {
         self.points.last().map_or(0.0, |(_, requests)| *requests)
     }
 
-    /// From the first request to the last, ns.
+    /// Time from the first request to the last, ns.
     pub fn length_ns(&self) -> f64 {
         self.points.last().map_or(0.0, |(at, _)| *at)
     }
@@ -215,8 +215,8 @@ impl Course {
 pub(super) const WAYS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
 
 impl Observed {
-    /// What a profile shows: requests of the program and the write-back of its pages. For a replay
-    /// by `iosonde run` only its jobs count.
+    /// The load of a profile: requests of the program and the write-back of its pages. For a replay
+    /// by `iosonde run`, only its jobs count.
     pub fn of_profile(run: &ProfileRun) -> Observed {
         match replayed::jobs(run, None) {
             None => Observed::of_all(run),
@@ -224,7 +224,7 @@ impl Observed {
         }
     }
 
-    /// What the profile of a replay of this recording shows.
+    /// The load of the profile of a replay of `recorded`.
     pub fn of_replay(run: &ProfileRun, recorded: &ProfileRun) -> Observed {
         match replayed::jobs(run, journal_region(recorded)) {
             None => Observed::of_all(run),
@@ -232,8 +232,8 @@ impl Observed {
         }
     }
 
-    /// The jobs of a replay. Offsets and depth are not recorded per thread group, so they are known
-    /// only if requests other than theirs were negligible or came before them.
+    /// The load of a replay's jobs. Offsets and depth are not recorded per thread group, so they
+    /// are known only if requests of other threads were negligible or can be separated.
     fn of_jobs(jobs: &Jobs) -> Observed {
         let mut observed = Observed::of_all(&jobs.run);
         let reason = "the replay's requests cannot be separated from those that inspected the \
@@ -276,7 +276,7 @@ impl Observed {
         }
     }
 
-    /// What a run shows: its operations are those of its plan and are regenerated.
+    /// The load of a run; its operations are regenerated from its plan.
     pub fn of_run(run: &Run) -> Observed {
         let by_way = streams::of_run(run);
         let ways = by_way.into_iter().filter(|(_, moved)| moved.requests > 0).collect();
@@ -335,10 +335,10 @@ impl Observed {
 /// failed, inconclusive.
 const VERDICTS: [i32; 3] = [3, 6, 7];
 
-/// Share of the requests of others at or above which a depth of all is not that of the program.
+/// Largest share of other programs' requests for which the depth of all requests is used.
 const OTHERS: f64 = 0.01;
 
-/// Where the workload of a recording has a journal: its offset and length, bytes.
+/// Offset and length of the journal in the workload modelled from a recording, bytes.
 fn journal_region(recorded: &ProfileRun) -> Option<(u64, u64)> {
     let modelled = profile_model::workload(recorded).ok()?;
     let role = modelled.workload.roles.into_iter().find(|role| role.name == JOURNAL)?;
@@ -356,7 +356,7 @@ fn levels(run: &ProfileRun, of: fn(&ProfiledDevice) -> &Depth) -> Known<Vec<(u64
     Ok(levels)
 }
 
-/// The depth of all requests.
+/// Depth of all requests, `(level, ns)`.
 fn everyone(run: &ProfileRun) -> Known<Vec<(u64, u64)>> {
     let sum = |wanted: &dyn Fn(Class) -> bool| -> u64 {
         let moves = run.traffic.iter().filter(|row| WAYS.contains(&row.op) && wanted(row.class));
@@ -368,7 +368,7 @@ fn everyone(run: &ProfileRun) -> Known<Vec<(u64, u64)>> {
     levels(run, |device| &device.depth)
 }
 
-/// From the first request of all rows to the last, in ns of the profile.
+/// Time of the first and the last request of all rows, in ns of the profile.
 fn span<'a>(rows: impl Iterator<Item = &'a Traffic>) -> Option<(u64, u64)> {
     let spans = rows.filter_map(|row| row.active_ns);
     spans.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
@@ -395,7 +395,7 @@ fn device_use(run: &ProfileRun) -> Known<DeviceUse> {
     })
 }
 
-/// One direction of a profile; `None` if there was none of it.
+/// One direction of a profile; `None` if it has no requests.
 fn moved(run: &ProfileRun, op: Op) -> Option<Moved> {
     let rows = || {
         let all = run.traffic.iter();
@@ -449,7 +449,7 @@ fn touched(places: &[Places], op: Op) -> Known<Touched> {
             _ => (0.0, 0.0),
         })
     });
-    // Of so many chunks, one is listed.
+    // One of 2^`chunk_shift` chunks is listed.
     let shift = places.first().map_or(0, |places| places.chunk_shift);
     Touched::new(block_bytes << shift, chunks.collect())
 }

@@ -15,13 +15,13 @@ use iosonde_stats::Histogram;
 const MOST_OPS: u64 = 400_000;
 /// Largest number of blocks whose offsets are kept.
 const MOST_BLOCKS: u64 = 4_000_000;
-/// As in a profile.
+/// Block size of a profile.
 const BLOCK_BYTES: u64 = 4096;
 const CHUNK_BYTES: u64 = 1 << 20;
-/// Streams recognised concurrently.
+/// Number of concurrent sequential streams that are recognised.
 const STREAMS: usize = 64;
 
-/// Accumulator of one direction.
+/// Accumulated operations of one direction.
 #[derive(Default)]
 struct Gathered {
     ops: u64,
@@ -31,12 +31,12 @@ struct Gathered {
     chunks: BTreeMap<(u16, u64), (u64, BTreeSet<u64>)>,
 }
 
-/// The jobs, without the role of a journal.
+/// All jobs except those with the journal role.
 pub(super) fn of_program(run: &Run) -> impl Iterator<Item = (&Job, &JobRun)> {
     run.plan.jobs.iter().zip(&run.jobs).filter(|(plan, _)| plan.role != JOURNAL)
 }
 
-/// The directions of a run.
+/// The load of a run by direction.
 pub(super) fn of_run(run: &Run) -> Vec<(Op, Moved)> {
     let jobs: Vec<(&Job, u64)> =
         of_program(run).map(|(plan, job)| (plan, series::data_ops(job))).collect();
@@ -52,7 +52,7 @@ pub(super) fn of_run(run: &Run) -> Vec<(Op, Moved)> {
     let mut ways: [Gathered; 3] = Default::default();
     let mut recent: VecDeque<(u16, u64)> = VecDeque::new();
     let mut blocks = 0;
-    // Alternating: the order of the jobs is not in the record.
+    // The jobs alternate, as the order of their operations is not in the record.
     while streams.iter().any(|(_, left)| *left > 0) {
         for (stream, left) in streams.iter_mut().filter(|(_, left)| *left > 0) {
             *left -= 1;

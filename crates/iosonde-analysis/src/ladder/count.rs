@@ -1,7 +1,7 @@
 //! F1: did a flush reach the block device?
 //!
-//! The kernel counts all flushes of a device, so flushes of other programs could be mistaken for
-//! ours. Flushes counted between our calls show how often others flush.
+//! The kernel counts all flushes of a device, including those of other programs. The counts between
+//! our calls show how often other programs flush.
 
 use serde::Serialize;
 
@@ -11,9 +11,9 @@ use iosonde_model::record::LadderRun;
 use iosonde_model::record::facts::FilesystemClass;
 use iosonde_model::record::ladder::{FlushLayer, SyncSample};
 
-/// Fewest calls for a statement.
+/// Minimum number of calls for a statement.
 const FEWEST_CALLS: usize = 5;
-/// Probability at or below which it is ruled out that others' flushes alone explain the counts.
+/// Probability below which other programs' flushes alone cannot explain the counts.
 const RULED_OUT: f64 = 1e-3;
 
 /// The counts of one device.
@@ -25,13 +25,13 @@ pub struct LayerCount {
     pub write_cache: Option<String>,
     /// fsync calls, each after a write.
     pub calls: usize,
-    /// Calls during which the count rose.
+    /// Calls during which the flush counter rose.
     pub with_flush: usize,
     /// Flushes counted during the calls.
     pub flushes: u64,
-    /// Flushes counted between our calls of any kind: those of others.
+    /// Flushes of other programs: those counted between our calls of any kind.
     pub flushes_between: u64,
-    /// Its interpretation.
+    /// Interpretation of the counts.
     pub counted: Counted,
 }
 
@@ -43,13 +43,13 @@ pub enum Counted {
     Reached,
     /// No call sent a flush, although the device has a volatile cache.
     Missing,
-    /// Some calls were accompanied by a flush.
+    /// Only some calls were accompanied by a flush.
     Some,
     /// The device reports no volatile cache, so the kernel sends no flush.
     NotNeeded,
-    /// Other programs flush so often that our flushes cannot be identified.
+    /// Other programs flush too often to identify our flushes.
     Drowned,
-    /// The kernel does not count flushes here, or too few calls were made.
+    /// There is no result, for this reason: no counter, unknown cache type, or too few calls.
     Unknown(String),
 }
 
@@ -64,7 +64,7 @@ fn judge(run: &LadderRun, at: usize, layer: &FlushLayer) -> LayerCount {
     let rises: Vec<u64> = fsyncs().filter_map(pair).map(|(a, b)| b.saturating_sub(a)).collect();
     let with_flush = rises.iter().filter(|rise| **rise > 0).count();
     let (between, between_ns) = between(run, &pair);
-    // Three more than were seen: an upper bound of the rate.
+    // Three more than were counted: a 95 % upper bound of the rate.
     let rate_per_ns = (between as f64 + 3.0) / between_ns.max(1) as f64;
     let by_chance: f64 =
         fsyncs().map(|sample| 1.0 - (-rate_per_ns * sample.sync_ns as f64).exp()).product();
@@ -91,7 +91,7 @@ fn judge(run: &LadderRun, at: usize, layer: &FlushLayer) -> LayerCount {
     }
 }
 
-/// Flushes counted between calls, and in how much time.
+/// Flushes counted between calls, and the total time between calls, ns.
 fn between(run: &LadderRun, pair: &dyn Fn(&SyncSample) -> Option<(u64, u64)>) -> (u64, u64) {
     let gaps = run.samples.windows(2).filter_map(|two| {
         let (early, late) = (pair(&two[0])?, pair(&two[1])?);
@@ -108,7 +108,7 @@ pub(super) fn none_sent(layers: &[LayerCount]) -> bool {
     known.clone().count() > 0 && known.clone().all(|layer| silent(&layer.counted))
 }
 
-/// The statement over all devices: the weakest of them decides.
+/// The statement over all devices. A device with missing flushes decides first.
 pub(super) fn ladder_test(run: &LadderRun, layers: &[LayerCount]) -> LadderTest {
     let Some(first) = layers.first() else {
         return LadderTest::silent("F1", format!("not available: {}", out_of_sight(run)));
@@ -161,7 +161,7 @@ pub(super) fn ladder_test(run: &LadderRun, layers: &[LayerCount]) -> LadderTest 
     LadderTest::stating("F1", strength, format!("{words}{}", besides(run, layers)))
 }
 
-/// What prevents all flushes, according to the mount options.
+/// The probable reason why no flush is sent, according to the mount options.
 fn culprit(run: &LadderRun) -> String {
     let off = ["nobarrier", "barrier=0", "barrier=none", "fsync_mode=nobarrier"];
     let options = &run.target.mount_options;
@@ -171,7 +171,7 @@ fn culprit(run: &LadderRun) -> String {
     }
 }
 
-/// Devices without a result, besides those that decided.
+/// Remarks on devices without a result and on devices that are not visible.
 fn besides(run: &LadderRun, layers: &[LayerCount]) -> String {
     let uncertain = layers.iter().filter_map(doubt);
     let unseen = run.layers.iter().filter_map(|layer| layer.below_unseen.clone());
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn flushes_of_others_are_no_evidence() {
-        // Other programs flush at any time, our calls never do.
+        // Other programs flush at any time; our calls send no flush.
         let busy = Model { layers: vec![layer("vda", Seen::Others)], ..Model::honest() };
         expect(&busy, None, "not available: vda: other programs flush it");
         // A few flushes of others do not make ours uncertain.

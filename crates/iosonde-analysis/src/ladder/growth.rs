@@ -10,8 +10,8 @@ use iosonde_model::units::{bytes, duration};
 use iosonde_stats::Slope;
 use iosonde_stats::ratio::median;
 
-/// Bytes per second that no drive reaches when it writes its cache to its medium: growth that
-/// corresponds to such a speed is none.
+/// Bytes per second above the speed at which any drive writes its cache to the medium. Growth
+/// that corresponds to a higher speed counts as none.
 const FASTEST_BYTES_PER_S: f64 = 10e9;
 
 /// The interpretation of the slope.
@@ -20,16 +20,16 @@ const FASTEST_BYTES_PER_S: f64 = 10e9;
 pub enum Growth {
     /// The interval of the slope lies above zero.
     Proportional,
-    /// The interval excludes work proportional to data.
+    /// The interval excludes a flush time proportional to the amount of data.
     Flat,
-    /// The noise allows either.
+    /// The interval allows both.
     Undecided,
-    /// There is no slope.
+    /// There is no slope, for this reason.
     Unknown(String),
 }
 
-/// The slope in ns per byte over whole rounds, of levels with data: with nothing to flush, a file
-/// system may omit the flush.
+/// The slope in ns per byte over complete rounds. Levels without data are excluded: a file system
+/// may omit the flush if there is nothing to flush.
 pub(super) fn growth(run: &LadderRun) -> (Option<Slope>, Growth) {
     let levels = run.plan.levels.iter().filter(|level| **level > 0).count();
     let rounds = (0..run.plan.rounds).map(|round| points(run, round));
@@ -61,12 +61,12 @@ fn points(run: &LadderRun, round: u32) -> Vec<(f64, f64)> {
     own.map(|sample| (sample.dirty_bytes as f64, sample.sync_ns as f64)).collect()
 }
 
-/// The syncs of written data.
+/// The fdatasync calls after writes.
 fn syncs(run: &LadderRun) -> impl Iterator<Item = &SyncSample> {
     run.samples.iter().filter(|sample| sample.call == Call::Fdatasync && sample.dirty_bytes > 0)
 }
 
-/// The statement. If it is known that no flush is sent, there is no flush latency.
+/// The statement of F2. With direct I/O and no flush sent, there is no flush latency.
 pub(super) fn ladder_test(
     run: &LadderRun,
     slope: Option<&Slope>,

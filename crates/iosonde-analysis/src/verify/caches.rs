@@ -23,13 +23,13 @@ pub enum Could {
 /// One cache on the path to the storage.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct CacheNote {
-    /// Its name.
+    /// Name of the cache.
     pub cache: &'static str,
     /// Whether it may have served the reads.
     pub could: Could,
     /// The strength of the evidence.
     pub strength: Strength,
-    /// The same as a sentence.
+    /// The note as a sentence.
     pub words: String,
 }
 
@@ -42,7 +42,7 @@ pub struct FlushEvidence {
     pub counted: Option<u64>,
     /// Whether the kernel reports a write-back cache.
     pub write_back: Option<bool>,
-    /// The same as a sentence.
+    /// The evidence as a sentence.
     pub words: String,
 }
 
@@ -108,7 +108,7 @@ fn page_cache(run: &VerifyRun) -> Option<CacheNote> {
     Some(CacheNote { cache: "page cache", could, strength, words: words.into() })
 }
 
-/// What lies between a non-local file system and its storage.
+/// The server, host or layer behind a non-local file system.
 fn beyond(target: &TargetFacts) -> Option<CacheNote> {
     let name = target.filesystem.as_deref().unwrap_or("the file system");
     let who = match target.class {

@@ -17,7 +17,7 @@ use iosonde_model::units::count::thousands;
 pub struct FailureDetails {
     /// What went wrong.
     pub class: Class,
-    /// The same as a sentence, with its figures.
+    /// The failure as a sentence, with its figures.
     pub words: String,
     /// First byte of the block on the target.
     pub offset: u64,
@@ -29,33 +29,33 @@ pub struct FailureDetails {
     pub job: u16,
     /// The expected content.
     pub expected: Expected,
-    /// What the block's header says, if anything.
+    /// Content of the block's header, if it has a valid one.
     pub found: Option<Found>,
-    /// Number of the operation that read it; `None` in the final read back.
+    /// Number of the operation that read the block; `None` for the final read back.
     pub read_by_op: Option<u64>,
     /// Operations of the job that were submitted by then.
     pub after_ops: u64,
-    /// When it was read, ns since 1970.
+    /// Time of the read, ns since 1970.
     pub seen_unix_ns: u64,
-    /// The earliest time at which it can have become wrong, as a sentence.
+    /// Earliest time at which the block can have become wrong, as a sentence.
     pub since: String,
     /// The operation of the job directly before the one that wrote the expected content.
     pub before: Option<OpDetails>,
-    /// The one directly after it.
+    /// The operation of the job directly after that one.
     pub after: Option<OpDetails>,
     /// The last operations on the block.
     pub touches: Vec<OpDetails>,
-    /// Its sectors in order, if they differ.
+    /// The block's sectors in order, if they differ.
     pub sectors: Vec<SectorText>,
     /// The difference from the expected content, if bits differ.
     pub damage: Option<Damage>,
     /// The result of a second read.
     pub reread: Reread,
-    /// The same as a sentence.
+    /// The result of the second read as a sentence.
     pub reread_words: String,
     /// Whether the stored block is right and the read was wrong.
     pub transient: bool,
-    /// A command line that reproduces it.
+    /// A command line that reproduces the failure.
     pub reproducer: String,
 }
 
@@ -70,9 +70,9 @@ pub struct Expected {
     pub durable: u32,
     /// As a sentence.
     pub words: String,
-    /// The operation that wrote or trimmed the lowest.
+    /// The operation that wrote or trimmed the lowest generation.
     pub wrote: Option<OpDetails>,
-    /// The operations of the further generations, the first few.
+    /// Operations of the first few further generations.
     pub pending: Vec<OpDetails>,
 }
 
@@ -83,11 +83,11 @@ pub struct Found {
     pub generation: u32,
     /// The job that wrote it.
     pub writer: u16,
-    /// The operation of that job.
+    /// Number of the operation in that job.
     pub op: u64,
     /// When it was written, ns since 1970.
     pub written_unix_ns: u64,
-    /// Its run, if another one.
+    /// The run that wrote it, if it was another run.
     pub run: Option<RunId>,
     /// As a sentence.
     pub words: String,
@@ -98,9 +98,9 @@ pub struct Found {
 pub struct SectorText {
     /// First sector of the block.
     pub first: u32,
-    /// How many.
+    /// Number of sectors.
     pub count: u32,
-    /// Their content.
+    /// Content of the sectors.
     pub words: String,
 }
 
@@ -302,7 +302,7 @@ fn place_of(run: &VerifyRun, offset: u64) -> Option<(usize, u64)> {
         .map(|(index, within, _)| (index, within / u64::from(run.plan.block_bytes)))
 }
 
-/// The earliest time at which the block can be wrong: its last correct read, or its write.
+/// Earliest time at which the block can have become wrong: its last correct read, or its write.
 fn since(run: &VerifyRun, failure: &Failure, past: &Past, expected: &Expected) -> String {
     let seen = match failure.op {
         Some(op) => format!("{} (operation {op} read it)", instant(failure.seen_unix_ns)),

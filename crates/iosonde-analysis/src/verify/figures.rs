@@ -20,19 +20,19 @@ pub struct VerifyFigures {
     pub changed_blocks: u64,
     /// Reads of a block with required content that were checked.
     pub checked: u64,
-    /// Those during which a change was pending, so that more than one content was valid.
+    /// Checked reads during which a change was pending, so that several contents were valid.
     pub uncertain: u64,
     /// Reads of a block without required content.
     pub unrequired: u64,
     /// Blocks read and checked in the final read back.
     pub swept_blocks: u64,
-    /// Blocks planned for it.
+    /// Blocks planned for the final read back.
     pub sweep_blocks: u64,
     /// Blocks that could not be read.
     pub unreadable_blocks: u64,
     /// Blocks with unexpected content, by kind of failure.
     pub failed_blocks: BTreeMap<Class, u64>,
-    /// Those that were right at a second read: the stored block is right, the first read was wrong.
+    /// Failures recorded in detail whose second read was right: only the first read was wrong.
     pub transient_blocks: u64,
     /// Blocks of a run later than the ledger's; not failures.
     pub newer_blocks: u64,
@@ -45,7 +45,7 @@ pub struct VerifyFigures {
     pub errors: BTreeMap<String, u64>,
     /// The first error of the first job with one: offset, bytes, errno.
     pub first_error: Option<(u64, u64, String)>,
-    /// Operations that were short and were continued.
+    /// Short transfers that were continued.
     pub short_transfers: u64,
     /// Requests that did not complete.
     pub abandoned: u64,
@@ -57,16 +57,15 @@ pub struct VerifyFigures {
     pub written_bytes_per_s: Option<f64>,
     /// Throughput of reading everything back, bytes per second.
     pub swept_bytes_per_s: Option<f64>,
-    /// Median, 99th percentile and longest of the reads, ns; a percentile that too few reads carry
-    /// is `None`.
+    /// Read latency, ns: median, 99th percentile, maximum. A percentile of too few reads is `None`.
     pub read_latency_ns: Option<[Option<u64>; 3]>,
-    /// The same of the writes.
+    /// Write latency, as above.
     pub write_latency_ns: Option<[Option<u64>; 3]>,
-    /// The same of the flushes.
+    /// Flush latency, as above.
     pub flush_latency_ns: Option<[Option<u64>; 3]>,
     /// CPU time of the jobs' threads, ns.
     pub cpu_ns: u64,
-    /// CPU time of everything, per GiB written or read, ns.
+    /// CPU time of the whole process per GiB written or read, ns.
     pub cpu_ns_per_gib: Option<f64>,
     /// System calls for I/O.
     pub syscalls: u64,
@@ -84,8 +83,7 @@ impl VerifyFigures {
     }
 }
 
-/// Whether a block was written by a run that started after the ledger's: not a fault of the
-/// storage.
+/// Whether another run wrote the block after the ledger was created; not a fault of the storage.
 pub(super) fn is_of_newer_run(run: &VerifyRun, failure: &Failure) -> bool {
     let Some(ledger) = &run.ledger else { return false };
     failure.misfit.class == Class::OldRun
@@ -105,7 +103,7 @@ pub(super) fn figures(run: &VerifyRun) -> VerifyFigures {
         uncertain: sum(|job| job.uncertain),
         unrequired: sum(|job| job.unrequired),
         swept_blocks: sum(|job| job.swept_blocks),
-        // A job that was stopped earlier has not determined what to read.
+        // Taken from the plan: a job that was stopped early has not determined what to read.
         sweep_blocks: if run.plan.mode.sweeps() { run.plan.blocks() } else { 0 },
         unreadable_blocks: sum(|job| job.unreadable_blocks),
         written_bytes: sum(|job| job.written_bytes),
@@ -139,8 +137,8 @@ pub(super) fn figures(run: &VerifyRun) -> VerifyFigures {
     figures
 }
 
-/// Adds the counts of one job. If all detailed failures with blocks of another run belong to a
-/// later run, so does the rest.
+/// Adds the counts of one job. If all detailed failures with blocks of other runs are of later
+/// runs, those without details count as such too.
 fn count_failures(run: &VerifyRun, job: &VerifyJobRun, figures: &mut VerifyFigures) {
     let newer = job.failures.iter().filter(|failure| is_of_newer_run(run, failure)).count() as u64;
     let is_other = |failure: &&Failure| failure.misfit.class == Class::OldRun;

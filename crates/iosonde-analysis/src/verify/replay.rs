@@ -9,9 +9,9 @@ use iosonde_model::content::outcomes::{generation, origin};
 use iosonde_model::plan::{IoKind, VerifyMode, VerifyOp, VerifyPlan, VerifyStream};
 use iosonde_model::record::verify::{Failure, VerifyRun};
 
-/// Largest number of operations replayed, over all jobs: a few seconds.
+/// Maximum number of operations replayed over all jobs, which takes a few seconds.
 const MAX_OPS: u64 = 1 << 29;
-/// Largest number of operations on a failed block that are kept, the last ones.
+/// Operations kept per failed block: the last touches, and the first pending changes.
 const TOUCHES: usize = 4;
 
 /// One operation of a job's stream.
@@ -27,25 +27,25 @@ pub struct OpDetails {
     pub offset: u64,
     /// Bytes; 0 for a sync.
     pub bytes: u64,
-    /// Generation that it gave the failed block, if it changed it.
+    /// Generation that the operation gave the failed block, if it changed the block.
     pub generation: Option<u32>,
-    /// Times between which it was submitted, ns since 1970, if recorded.
+    /// Earliest and latest possible time of submission, ns since 1970, if recorded.
     pub between_unix_ns: Option<(u64, u64)>,
 }
 
-/// An operation, and the generation that it gave to the block in question.
+/// An operation and the generation that it gave the failed block.
 pub(super) type Touch = (VerifyOp, Option<u32>);
 
 /// The history of a failure.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Past {
-    /// The required change.
+    /// The operation that made the required change.
     pub(super) wrote: Option<Touch>,
-    /// Further allowed changes, the first few.
+    /// The first few further changes that are allowed.
     pub(super) pending: Vec<Touch>,
     /// The operation of the stream directly before the required change.
     pub(super) before: Option<Touch>,
-    /// The one directly after.
+    /// The operation directly after it.
     pub(super) after: Option<Touch>,
     /// The last operations on the block.
     pub(super) touches: VecDeque<Touch>,
@@ -56,9 +56,9 @@ pub(super) struct Past {
 /// State of a failed block during the replay of the stream.
 struct Track<'a> {
     failure: &'a Failure,
-    /// If jobs share the region: the number of this job, and of jobs.
+    /// Index of this job and number of jobs, if jobs share the region.
     shared: Option<(usize, usize)>,
-    /// Largest number of operations to replay.
+    /// Maximum number of operations to replay.
     end: u64,
     /// Last relevant generation.
     goal: u32,
@@ -106,8 +106,7 @@ impl Track<'_> {
     }
 }
 
-/// The history of each of these failures; the stream of a job is replayed once for all of its
-/// failures.
+/// The history of each failure. A job's stream is replayed once for all failures of the job.
 pub(super) fn pasts(run: &VerifyRun, failures: &[&Failure]) -> Vec<Past> {
     let mut pasts = vec![Past::default(); failures.len()];
     let mut room = MAX_OPS;
@@ -130,7 +129,7 @@ fn track<'a>(run: &VerifyRun, failure: &'a Failure) -> Track<'a> {
     let (end, goal) = match run.plan.mode {
         // A check submits nothing: the progress of the run is known only from the generations.
         VerifyMode::Check => (u64::MAX, if few { high } else { low }),
-        // The reader is another job and knows only what it was given.
+        // The reader is another job: `after_ops` does not show the progress of the writer.
         VerifyMode::Pipeline => {
             let ops = run.jobs.get(usize::from(failure.owner)).map_or(0, |job| job.ops);
             (ops, if failure.op.is_some() { high } else { u32::MAX })
@@ -144,8 +143,8 @@ fn track<'a>(run: &VerifyRun, failure: &'a Failure) -> Track<'a> {
     Track { failure, shared, end, goal, generation: 0, past: Past::default() }
 }
 
-/// The job whose operations concern this block: if jobs share the region, the one that wrote the
-/// expected content.
+/// The job whose operations are replayed for this block: its owner or, if jobs share the region,
+/// the writer of the expected content.
 pub(super) fn author(run: &VerifyRun, failure: &Failure) -> u16 {
     match run.plan.overlaps() && failure.low > 0 {
         true => origin(failure.low, run.plan.plan.jobs.len()).1 as u16,
@@ -153,7 +152,7 @@ pub(super) fn author(run: &VerifyRun, failure: &Failure) -> u16 {
     }
 }
 
-/// Replays the stream of a job; returns the number of operations.
+/// Replays the stream of a job. Returns the number of operations replayed.
 fn replay(plan: &VerifyPlan, owner: usize, tracks: &mut [Track<'_>], room: u64) -> u64 {
     let mut order: Vec<usize> = (0..tracks.len()).collect();
     order.sort_by_key(|place| tracks[*place].failure.block);
@@ -191,7 +190,7 @@ fn replay(plan: &VerifyPlan, owner: usize, tracks: &mut [Track<'_>], room: u64) 
     gone
 }
 
-/// A check has no operations of its own; those of the checked run are used.
+/// The plan to replay. A check has no operations; the plan of the checked run is used.
 fn stream_plan(plan: &VerifyPlan) -> VerifyPlan {
     let mut plan = plan.clone();
     if plan.mode == VerifyMode::Check {
@@ -215,7 +214,7 @@ pub(super) fn details(run: &VerifyRun, job: u16, (op, generation): Touch) -> OpD
     }
 }
 
-/// Times between which an operation was submitted, from the marks that record progress over time.
+/// Earliest and latest submission time of an operation, from the marks of the job's progress.
 fn between(run: &VerifyRun, job: u16, op: u64) -> Option<(u64, u64)> {
     let marks = &run.jobs.get(usize::from(job))?.marks;
     let later = marks.partition_point(|(next, _)| *next <= op);

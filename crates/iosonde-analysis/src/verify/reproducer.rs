@@ -16,7 +16,7 @@ pub fn reproducer(run: &VerifyRun, failure: &Failure, words: &[String]) -> Strin
     line(run, failure, &past, words)
 }
 
-/// The same, with a known history.
+/// The command line of [`reproducer`], given the history of the failure.
 pub(super) fn line(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> String {
     let args = match run.plan.mode {
         VerifyMode::Check | VerifyMode::PowerCut => check(run, words),
@@ -26,7 +26,7 @@ pub(super) fn line(run: &VerifyRun, failure: &Failure, past: &Past, words: &[Str
     format!("iosonde verify {}", args.join(" "))
 }
 
-/// Only a read is repeated.
+/// Repeats only the reads.
 fn check(run: &VerifyRun, words: &[String]) -> Vec<String> {
     let mut args = Args(vec!["check".into()]);
     args.target(run);
@@ -44,7 +44,7 @@ fn check(run: &VerifyRun, words: &[String]) -> Vec<String> {
     args.0
 }
 
-/// The writes are repeated, up to the relevant operation.
+/// Repeats the writes up to the relevant operation.
 fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> Vec<String> {
     let plan = &run.plan;
     let first = plan.plan.jobs.first();
@@ -74,7 +74,7 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     if plan.delay_ns > 0 {
         args.add("--verify-delay", time(plan.delay_ns));
     }
-    // The prefix is known to be shorter than that; a default could be shorter still.
+    // The prefix ran within this time; the default could be too short.
     if plan.length_ns != u64::MAX {
         args.add("--runtime", time(plan.length_ns));
     }
@@ -90,7 +90,7 @@ fn again(run: &VerifyRun, failure: &Failure, past: &Past, words: &[String]) -> V
     for option in CONSENTS {
         args.0.extend(values(words, option).iter().map(|value| format!("{option}={value}")));
     }
-    // The content of a damaged file is not known to be ours.
+    // A damaged file may not be recognised as one of ours, so overwriting it needs consent.
     let consents = args.0.iter().any(|arg| arg.starts_with("--overwrite-file="));
     if run.target.kind == "file" && !run.unnamed && !consents {
         args.0.push(format!("--overwrite-file={}", plan.plan.target().path));
@@ -115,7 +115,7 @@ fn plays_alone(run: &VerifyRun, failure: &Failure) -> bool {
         && failure.misfit.stray.is_none_or(|stray| is_own(stray.offset))
 }
 
-/// Operations of a job that contain the required change, the allowed ones, and the read; for a
+/// Number of operations that includes the required change, the allowed ones and the read; for a
 /// misdirected block, its write too.
 fn prefix(run: &VerifyRun, failure: &Failure, past: &Past) -> Option<u64> {
     let changes = past.wrote.iter().chain(&past.pending).map(|(op, _)| op.index);
@@ -150,7 +150,7 @@ impl Args {
     }
 }
 
-/// The values that an option was given, as `--option=value` or `--option value`.
+/// All values of an option, given as `--option=value` or `--option value`.
 pub(super) fn values(words: &[String], option: &str) -> Vec<String> {
     let next = words.iter().skip(1).map(Some).chain([None]);
     words

@@ -17,17 +17,17 @@ pub enum VerifyVerdict {
     Pass,
     /// No read back was planned: a later check verifies the writes.
     Written,
-    /// Something has unexpected content.
+    /// At least one block has unexpected content.
     Fail,
-    /// The run is inconclusive.
+    /// No failure was found, but there are doubts.
     Inconclusive {
-        /// Why, each a sentence.
+        /// The doubts, each a sentence.
         reasons: Vec<String>,
     },
 }
 
 impl VerifyVerdict {
-    /// Its name.
+    /// Name of the verdict.
     pub fn word(&self) -> &'static str {
         match self {
             VerifyVerdict::Pass => "pass",
@@ -98,7 +98,7 @@ fn ended(run: &VerifyRun) -> Option<String> {
     }
 }
 
-/// Not damage: the block belongs to a later run.
+/// Blocks of a later run; they are not damage.
 fn newer(run: &VerifyRun, figures: &VerifyFigures) -> Option<String> {
     let ledger = run.ledger.as_ref().filter(|_| figures.newer_blocks > 0)?;
     let seen = run.jobs.iter().flat_map(|job| &job.failures);
@@ -373,7 +373,7 @@ mod tests {
         let judged = judge(&run, &[]);
         assert_eq!(judged.verdict, VerifyVerdict::Written);
         assert!(judged.words.contains("verify check"));
-        // Stopped before it determined what to read.
+        // A run stopped before it determined what to read.
         let mut run = soak();
         run.jobs.iter_mut().for_each(|job| (job.sweep_blocks, job.swept_blocks) = (0, 0));
         assert!(doubt(&run).contains("0 of 256"));
@@ -474,11 +474,11 @@ mod tests {
         // Both at once: stale data remains a failure.
         let both = judge(&check_of(&[of_run(created + 1), of_run(created - 1)]), &[]);
         assert_eq!((both.figures.failed(), both.figures.newer_blocks), (1, 1));
-        // More than are recorded in detail.
+        // More failures than are recorded in detail.
         let mut many = check_of(&[of_run(created + 1)]);
         many.jobs[0].failed_blocks.insert(Class::OldRun, 1000);
         assert_eq!(judge(&many, &[]).figures.newer_blocks, 1000);
-        // Without a ledger this is what must be detected: old data instead of new.
+        // Without a ledger, a block of another run is a failure: old data instead of new.
         let mut live = soak();
         fail_with(&mut live, of_run(u64::MAX));
         let judged = judge(&live, &[]);

@@ -1,4 +1,4 @@
-//! In what an experiment differs from the built-in one of the same procedure, key by key.
+//! Differences between an experiment and the built-in one of the same procedure, key by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,19 @@ use serde_json::Value;
 use iosonde_model::spec::experiment::Stage;
 use iosonde_model::spec::{Experiment, catalogue};
 
-/// How a changed criterion of the steady state begins: what is measured then is not the procedure.
+/// Prefix of a changed steady-state criterion: the measurement then is not that of the procedure.
 pub(super) const CRITERION: &str = "criterion";
 
-/// Keys that change no run, or whose effect is named by what came of it.
+/// Keys that change no run, or whose effect is reported from the results.
 const LEFT_OUT: [&str; 7] =
     ["title", "question", "analysis", "figure", "needs", "purge", "seconds"];
-/// Keys that a procedure leaves open where the built-in experiment does not give them.
+/// Keys that a procedure leaves open unless the built-in experiment sets them.
 const OPEN: [&str; 2] = ["write-cache", "energised-for"];
-/// Keys that decide on the steady state.
+/// Keys of the steady-state criteria.
 const CRITERIA: [&str; 4] =
     ["rounds.window", "rounds.range-percent", "rounds.slope-percent", "rounds.track"];
 
-/// The built-in experiment of the same procedure: that of the same name, or else the nearest.
+/// The built-in experiment of the same procedure: the one of the same name, else the most similar.
 pub(super) fn built_in(experiment: &Experiment) -> Option<Experiment> {
     let basis = &experiment.procedure.as_ref()?.basis;
     let is_same =
@@ -28,7 +28,7 @@ pub(super) fn built_in(experiment: &Experiment) -> Option<Experiment> {
     all.min_by_key(|each| (each.name != experiment.name, changes(experiment, each).len()))
 }
 
-/// What differs, `what:how` each.
+/// The differences, each as `what:how`.
 pub(super) fn changes(experiment: &Experiment, built_in: &Experiment) -> Vec<String> {
     let mut all = Vec::new();
     for expected in &built_in.stages {
@@ -58,7 +58,7 @@ fn of_stage(found: &Stage, expected: &Stage, all: &mut Vec<String>) {
     }
 }
 
-/// Its keys by their dotted path, each with its value.
+/// The keys of a stage, as dotted paths, with their values.
 fn keys(stage: &Stage) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     if let Ok(Value::Object(table)) = serde_json::to_value(stage) {
@@ -79,7 +79,7 @@ fn flatten(path: &str, value: &Value, all: &mut BTreeMap<String, String>) {
                 flatten(&format!("{path}.{key}"), value, all);
             }
         }
-        // Axes have names.
+        // Elements with names, such as axes, are listed by name.
         Value::Array(list) if list.iter().any(|each| each.get("name").is_some()) => {
             for (place, each) in list.iter().enumerate() {
                 let name = each["name"].as_str().map_or(place.to_string(), str::to_owned);
@@ -130,7 +130,7 @@ mod tests {
             ]
         );
         assert!(changed("values = [100, 65, 0]", "values = [100, 0]")[0].contains("read-percent"));
-        // A file of one's own is compared with the nearest of its procedure.
+        // A user's file is compared with the most similar built-in experiment of its procedure.
         assert_eq!(changed("name = \"pts-iops-core\"", "name = \"mine\""), Vec::<String>::new());
         let two = changed("name = \"pts-iops\"", "name = \"other\"");
         assert_eq!(two, ["stage:pts-iops is missing", "stage:other is not part of the procedure"]);
