@@ -56,8 +56,8 @@ struct Line<'a> {
     axis: &'a str,
     points: &'a [&'a Point],
     lines: usize,
-    /// Requests in flight per unit of the axis: the number of jobs in a sweep of depths. `None` if
-    /// that differs between levels, so that the axis is not a number of requests.
+    /// Requests in flight per unit of the axis: in a sweep of depths, the number of jobs. `None` if
+    /// it differs between levels, so that the axis does not count requests.
     per_level: Option<f64>,
 }
 
@@ -80,7 +80,7 @@ impl Line<'_> {
         answer.details[self.key("knee")] = serde_json::to_value(knee).unwrap_or_default();
     }
 
-    /// Converts requests in flight to levels of the axis, which are what a user can set.
+    /// Converts requests in flight to levels of the axis, which a user can set.
     fn in_levels(&self, knee: Knee) -> Knee {
         if let Some(per_level) = self.per_level {
             return knee.per(per_level);
@@ -112,7 +112,7 @@ impl Line<'_> {
         format!("{} {}", self.axis, label.unwrap_or_else(|| count::setting(value)))
     }
 
-    /// A level with a unit has it in its label.
+    /// The label of a level, which includes its unit; a plain number is formatted.
     fn label(&self, point: &Point) -> String {
         let Some(level) = point.level(self.axis) else { return point.name() };
         level.label.parse().map_or_else(|_| level.label.clone(), count::setting)
@@ -123,8 +123,8 @@ impl Line<'_> {
         format!("{} {}", self.axis, gate::listed(self.points, of, &|point| self.label(point)))
     }
 
-    /// Where the knee is, as far as these runs show it: at the level whose throughput over latency
-    /// is shown to be larger than that of every other.
+    /// Reports the place of the knee, as far as the runs show it: the level whose throughput over
+    /// latency is shown to be larger than that of every other level.
     fn place(&self, answer: &mut Answer, facts: &StageFacts, knee: &Knee) {
         let levels: Vec<f64> = self.points.iter().filter_map(|point| point.at(self.axis)).collect();
         let (first, last) = match levels.as_slice() {
@@ -167,7 +167,7 @@ impl Line<'_> {
         match ranking {
             Some(Ranking::Best(point)) => {
                 let at = point.at(self.axis).unwrap_or(first);
-                // The ranking is of means, the search of medians: they may disagree.
+                // The ranking uses means, the search medians: they may disagree.
                 let agrees = match end {
                     Some(end) => end == at,
                     None => at != first && at != last,
@@ -274,7 +274,7 @@ impl Line<'_> {
                 let setting = self.setting(at);
                 answer.say(format!("{name}: highest throughput at {setting}: {figures}."));
             }
-            // Of equals also the one that needs least: deeper ones only wait longer.
+            // Of tied levels, the lowest is reported too: deeper ones only have more latency.
             Some(Ranking::Ties { points, .. }) => {
                 let lowest = points.first().copied().unwrap_or(point);
                 let beside = if lowest.cell == point.cell {

@@ -8,7 +8,7 @@ use crate::arrivals::RATE_WITHIN;
 use iosonde_model::spec::Direction;
 use iosonde_model::units::count::{self, significant_or_whole as per_s};
 
-/// The maximum of each load in a closed loop.
+/// Reports the maximum rate of each load in a closed loop.
 pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = Answer::default();
     for point in facts.usable() {
@@ -44,10 +44,10 @@ pub(super) fn capacity(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// A step of the staircase: its rate per second, its runs, and what they show.
+/// A step of the staircase: its offered rate per second, its point, and its outcome.
 type Step<'a> = (f64, &'a Point, Outcome);
 
-/// Latency against offered load, and the highest rate that is sustained.
+/// Reports latency against offered load, and the highest sustained rate.
 pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let points = facts.usable_by("rate").into_iter();
     let steps: Vec<Step> = points.map(|(rate, p)| (rate, p, outcome(facts, p))).collect();
@@ -55,7 +55,7 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
         return nothing("No run can be used, so nothing is known about offered load.");
     }
     let mut answer = Answer::default();
-    // A step above one that was not sustained shows nothing.
+    // Steps above one that was not sustained are ignored.
     let first_missed = steps.iter().find(|(.., outcome)| outcome.carried() == Some(false));
     let below = |rate: f64| first_missed.is_none_or(|(missed, ..)| rate < *missed);
     let all_below = || steps.iter().filter(|(rate, ..)| below(*rate));
@@ -109,15 +109,14 @@ pub(super) fn staircase(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Whether a step was carried and the storage was seen to do more. The backlog of a step that is
-/// equal to what the storage can do, or a percent or two above it, is too small to be seen in a
-/// short run.
+/// Whether a step was carried and a higher step did more. At a rate equal to the capacity, or a
+/// percent or two above it, the backlog is too small to be detected in a short run.
 fn is_shown_sustained(steps: &[Step<'_>], step: &Step<'_>) -> bool {
     step.2.carried() == Some(true) && exceeding(steps, step.0).is_some()
 }
 
-/// The higher step, with what was done of it, that is shown to have done most above a rate: more
-/// than the rate itself may be off, since at a load of one there is no steady state.
+/// The step above a rate that did the most, with its operations per second. `None` unless that is
+/// shown to exceed the rate by more than its tolerance: at full load there is no steady state.
 fn exceeding(steps: &[Step<'_>], rate: f64) -> Option<(f64, Spread)> {
     let higher = steps.iter().filter(|step| step.0 > rate && step.2 != Outcome::Late);
     let done = higher.filter_map(|(offered, point, _)| Some((*offered, done(point)?)));
@@ -126,7 +125,8 @@ fn exceeding(steps: &[Step<'_>], rate: f64) -> Option<(f64, Spread)> {
     (low(&most.1) > rate * (1.0 + RATE_WITHIN)).then_some(most)
 }
 
-/// Operations per second that the runs of a step completed; an edge of a window cuts an operation.
+/// Operations per second that the runs of a step completed. The interval allows for one operation
+/// cut by an edge of the window.
 fn done(point: &Point) -> Option<Spread> {
     let runs = || point.runs.iter().filter_map(|figures| figures.arrivals.as_ref());
     let mut done = Spread::of(runs().map(|run| run.achieved_per_s).collect())?;
@@ -144,14 +144,14 @@ fn done_per_s(done: &Spread) -> String {
     format!("{}/s ({between})", per_s(done.mean))
 }
 
-/// Whether what was done is shown to be less than what was requested, over the runs.
+/// Whether the completed rate is shown to be below the requested one.
 fn is_below_offered(point: &Point, done: &Spread) -> bool {
     let of = |figures: &crate::Figures| figures.arrivals.as_ref()?.asked_per_s;
     let requested = Spread::of(point.runs.iter().filter_map(of).collect());
     requested.zip(done.interval).is_some_and(|(requested, (_, high))| high < requested.mean)
 }
 
-/// What ends the staircase: the steps that are not decidable, and the first that was missed.
+/// The end of the staircase as text: the undecided steps, and the first that was not sustained.
 fn end(open: &[&Step<'_>], first_missed: Option<&Step<'_>>) -> Option<String> {
     let is_building_up = |step: &&&Step| step.2 == Outcome::BuildingUp;
     let why = match open.iter().any(|step| is_building_up(&step)) {
@@ -182,7 +182,7 @@ fn end(open: &[&Step<'_>], first_missed: Option<&Step<'_>>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("; "))
 }
 
-/// Where no step above the highest sustained one failed.
+/// The note that the highest sustained rate is a lower bound, as no higher step failed.
 fn lower_bound(steps: &[Step<'_>], highest: f64) -> String {
     let is_late = |(rate, _, outcome): &Step| *rate > highest && *outcome == Outcome::Late;
     let why = match steps.iter().any(is_late) {
@@ -192,8 +192,8 @@ fn lower_bound(steps: &[Step<'_>], highest: f64) -> String {
     format!("{why}, so this is a lower bound")
 }
 
-/// The sustained rate as a share of the closed-loop rate. That the rest is out of reach is shown
-/// only where what any step did is nearer to the sustained rate than to that of the closed loop.
+/// Reports the sustained rate as a share of the closed-loop rate. The rest is called out of reach
+/// only if no step did more than half way from the sustained to the closed-loop rate.
 fn share_of_peak(answer: &mut Answer, rate: f64, steps: &[Step<'_>], before: &[StageFacts]) {
     let peak = before.iter().rev().find(|stage| stage.found("iops").is_some());
     let Some(peak) = peak.and_then(|stage| stage.points.iter().find(|point| point.is_usable()))
@@ -246,7 +246,7 @@ fn table(answer: &mut Answer, steps: &[Step<'_>]) {
     answer.table("Steps of the staircase", &columns, rows.collect());
 }
 
-/// The rate at which latency has doubled.
+/// Reports the rate at which p99 has doubled.
 fn rise(answer: &mut Answer, sustained: &[&Step<'_>]) {
     let Some((lowest, first, _)) = sustained.first() else { return };
     let tail = Measure::Quantile(0.99);
@@ -269,7 +269,7 @@ fn rise(answer: &mut Answer, sustained: &[&Step<'_>]) {
     ));
 }
 
-/// Which combinations of reads and writes are sustained: the line r / R + w / W = k.
+/// Reports which combinations of reads and writes are sustained: the line r / R + w / W = k.
 pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let most = |name: &str| before.iter().rev().find_map(|stage| stage.found(name));
     let (Some(reads), Some(writes)) = (most("read-iops"), most("write-iops")) else {
@@ -326,21 +326,21 @@ pub(super) fn matrix(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Between which loads reads and writes count as sharing one budget.
+/// Range of k in which reads and writes count as sharing one budget.
 const ONE_BUDGET: (f64, f64) = (0.9, 1.1);
 
 /// The boundary between what is sustained and what is not.
 struct Boundary {
-    /// In the middle of its range.
+    /// Mean of the best places.
     k: f64,
-    /// The loads on both sides of it.
+    /// The loads on both sides of the boundary.
     low: f64,
     high: f64,
     /// Cells on the wrong side.
     wrong: usize,
 }
 
-/// The k that puts the fewest cells on the wrong side, in the middle of its range.
+/// The boundary that puts the fewest cells on the wrong side; if several do, their mean.
 fn boundary(cells: &[(f64, bool, &Point)]) -> Option<Boundary> {
     if cells.iter().all(|(_, carried, _)| *carried) || cells.iter().all(|(_, carried, _)| !carried)
     {
@@ -360,7 +360,7 @@ fn boundary(cells: &[(f64, bool, &Point)]) -> Option<Boundary> {
     Some(Boundary { k, low, high, wrong: least })
 }
 
-/// The effect of half of the writes on the light reads.
+/// Reports the effect of half of the maximum writes on the lightest reads.
 fn price_of_writes(answer: &mut Answer, facts: &StageFacts, writes: f64) {
     let tail = Measure::Quantile(0.95);
     let is_known = |point: &&Point| point.spread(tail, Direction::Read).is_some();
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_step_that_does_less_than_offered_is_not_sustained() {
-        // 10 % more are due than done, and the samples of the backlog do not show it.
+        // 10 % more come due than are completed, but the samples of the backlog do not show it.
         let facts = above_capacity(|run| {
             for job in &mut run.plan.jobs {
                 if let Pace::Rate { rate: Rate::Ops(per_s), .. } = &mut job.pace {
@@ -531,7 +531,7 @@ mod tests {
             let stage = stage("rate-staircase", "rate-staircase");
             let found = Found::from([("peak.iops".to_owned(), 10_000.0)]);
             let facts = of_runs(&stage, &found, std::slice::from_ref(&peak), |cell, repeat| {
-                // What is done differs a little from run to run.
+                // The completed rate differs slightly between runs.
                 let iops = at(cell, "rate").min(most) * (1.0 + 0.001 * f64::from(repeat));
                 let backlog = if at(cell, "rate") > most { growing } else { steady };
                 open_run_of(&Load { iops, ..Load::default() }, backlog)
@@ -540,7 +540,7 @@ mod tests {
         };
         let below = said(9_200.0);
         assert!(below.contains("cannot reach the rest; at most 0.92"), "{below}");
-        // One percent less than the closed loop did is nearly all of it.
+        // One percent less than the closed loop is nearly its whole rate.
         let nearly = said(9_900.0);
         assert!(!nearly.contains("cannot reach the rest"), "{nearly}");
         let equal = said(10_000.0);
@@ -550,7 +550,7 @@ mod tests {
 
     #[test]
     fn a_step_at_what_the_storage_can_do_is_not_called_sustained() {
-        // Servers of constant speed do the same in every run; the first is known a little too low.
+        // Servers of constant speed: all runs have the closed-loop rate or slightly more.
         for most in [10_000.0, 10_000.001, 10_005.0] {
             let stage = stage("rate-staircase", "rate-staircase");
             let found = Found::from([("peak.iops".to_owned(), 10_000.0)]);
@@ -568,7 +568,7 @@ mod tests {
 
     #[test]
     fn a_step_that_no_higher_one_exceeds_is_not_decided() {
-        // 8,330/s can be done: that 8,500/s cannot hardly shows.
+        // The capacity is 8,330/s; that 8,500/s exceeds it is hardly visible.
         let wrong = |seed: u64| {
             let mut noise = noise(seed, 0.01);
             let found = Found::from([("peak.iops".to_owned(), 10_000.0)]);

@@ -9,7 +9,7 @@ use iosonde_model::spec::Direction;
 use iosonde_model::units::{bytes, count, duration};
 use iosonde_stats::Quantile;
 
-/// Share of values on the rarer side from which on a percentile is not a rare one.
+/// Share of values on the rarer side at or above which a percentile is not a rare one.
 const CENTRAL: f64 = 0.25;
 
 /// A figure of a run.
@@ -85,22 +85,22 @@ impl Measure {
         MEASURES.iter().find(|(measure, ..)| *measure == self).unwrap_or(&MEASURES[0])
     }
 
-    /// As typed.
+    /// Name as typed in files and options.
     pub fn word(self) -> &'static str {
         self.row().1
     }
 
-    /// As printed in headings and on axes.
+    /// Name as printed in headings and on axes.
     pub fn title(self) -> &'static str {
         self.row().2
     }
 
-    /// Name of its column in tables for programs.
+    /// Name of the column in tables for programs.
     pub fn column(self) -> &'static str {
         self.row().3
     }
 
-    /// The kind of its number.
+    /// Kind of the number.
     pub fn quantity(self) -> Quantity {
         match self {
             Measure::Iops | Measure::Syncs => Quantity::PerSecond,
@@ -110,7 +110,7 @@ impl Measure {
         }
     }
 
-    /// Whether more is better; `None` if that depends.
+    /// Whether higher is better; `None` if neither is.
     pub fn more_is_better(self) -> Option<bool> {
         match self.quantity() {
             Quantity::PerSecond | Quantity::BytesPerSecond => Some(true),
@@ -119,13 +119,13 @@ impl Measure {
         }
     }
 
-    /// Whether it applies to the run as a whole: reads and writes have no separate value.
+    /// Whether the measure applies to the whole run only: reads and writes have no separate value.
     pub fn is_of_the_whole(self) -> bool {
         use Measure::{CpuPerOp, Depth, Durable, SyncMean, Syncs};
         matches!(self, CpuPerOp | Depth | Durable | SyncMean | Syncs)
     }
 
-    /// Its value in a run; `None` if it is unknown or not supported by the number of samples.
+    /// The value in a run; `None` if it is unknown or the number of samples does not support it.
     pub fn of(self, figures: &Figures, direction: Direction) -> Option<f64> {
         let all = &figures.all;
         let of = figures.all.of(direction);
@@ -143,10 +143,10 @@ impl Measure {
         }
     }
 
-    /// Whether a run has the worth of 100 independent values beyond a rare percentile: percentiles
-    /// of fewer are off by more than runs differ. Of all else, whether it has enough operations:
-    /// the median of a run is off by less, and which runs know theirs well depends on what they
-    /// saw. A rare percentile between two modes is not solid: the mean over runs is neither.
+    /// Whether a run supports the measure. A rare percentile needs the equivalent of 100
+    /// independent values beyond it, as its error otherwise exceeds the variation between runs;
+    /// and it must not lie between two modes, where the mean over runs is neither of them. All
+    /// other measures need enough operations.
     pub(super) fn is_solid(self, figures: &Figures, direction: Direction) -> bool {
         match self {
             Measure::Quantile(q) if q.min(1.0 - q) < CENTRAL => {
@@ -157,8 +157,8 @@ impl Measure {
         }
     }
 
-    /// By what share of its value a run may be off, whatever the scatter of runs: the range in
-    /// which a percentile lies; the operation that an edge of the window cuts.
+    /// Relative error of the value of a run, independent of the variation between runs: the range
+    /// of a percentile, or the operation that an edge of the window cuts.
     pub(super) fn resolution(self, figures: &Figures, direction: Direction) -> f64 {
         match self {
             Measure::Quantile(q) => {
@@ -183,7 +183,8 @@ impl Measure {
     }
 }
 
-/// So few operations are a chance selection of all, and the ends of the run cut off the slow ones.
+/// Warns of too few operations: they are no representative sample, and the ends of the run cut off
+/// slow ones.
 pub(super) fn few_operations(ops: u64) -> Option<Finding> {
     let words = format!(
         "{} in a run: fewer than {FEWEST_OPS} say little of the rest; give longer runs \

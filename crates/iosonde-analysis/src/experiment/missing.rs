@@ -1,10 +1,10 @@
-//! What of an experiment was not run, and why.
+//! The parts of an experiment that were not run, and why.
 
 use super::{StageFacts, Study};
 use iosonde_model::plan::design::Cell;
 
 impl StageFacts {
-    /// Why none of its cells can be run: the reason for the first, and none if one can.
+    /// Why no cell of the stage can be run: the reason for the first; `None` if any can.
     pub fn why_not_run(&self) -> Option<&str> {
         let laid_out = &self.laid_out;
         let is_out = |cell: &Cell| laid_out.left_out.iter().any(|(out, _)| *out == cell.index);
@@ -17,7 +17,7 @@ impl StageFacts {
 }
 
 impl Study {
-    /// Why it is not complete: the first stage that ended before its time, or else the first run
+    /// Why the experiment is not complete: the first stage that ended early, else the first run
     /// that an I/O error ended; empty if there is neither.
     pub fn missing(&self) -> String {
         let early = self.stages.iter().find(|facts| !facts.laid_out.ended_early.is_empty());
@@ -32,8 +32,8 @@ impl Study {
         })
     }
 
-    /// Why none of its cells can be run, so that no repetition helps: the reason of the first
-    /// stage, and none if one can.
+    /// Why no cell of the experiment can be run, so that repeating it is useless: the reason for
+    /// the first stage; `None` if any cell can.
     pub fn why_not_run(&self) -> Option<String> {
         let mut stages = self.stages.iter();
         let is_whole = self.stages.len() == self.run.experiment.stages.len();

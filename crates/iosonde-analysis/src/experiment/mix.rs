@@ -1,7 +1,7 @@
 //! The cost of writes mixed with reads.
 //!
-//! Percentiles of a mix are those of all its requests in one histogram; the larger of two
-//! percentiles is not a percentile.
+//! Percentiles of a mix come from one histogram of all its requests; the larger of two percentiles
+//! is not a percentile.
 
 use super::words::{Times, nothing};
 use super::{Answer, Measure, Point, StageFacts, gate};
@@ -10,10 +10,10 @@ use iosonde_model::units::{count, duration};
 
 /// The axis of the mix.
 const AXIS: &str = "read-percent";
-/// Share by which a mix must differ from alternating reads and writes to be reported.
+/// Minimum relative difference between a mix and alternating reads and writes.
 const MIXING_COSTS_FROM: f64 = 0.10;
 
-/// Reads and writes alone, mixed, and their effect on each other.
+/// Reports reads and writes alone and mixed, and their effect on each other.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points = facts.usable_by(AXIS);
     if points.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// What is said where a rate may be a limit, so that it does not show what the storage does.
+/// The sentence if an external limit may have set a rate, which then does not show the storage.
 fn limit(points: &[(f64, &Point)]) -> Option<String> {
     let is_limit = |(_, point): &&(f64, &Point)| gate::may_have_limited_rate(point);
     let limited: Vec<&(f64, &Point)> = points.iter().filter(is_limit).collect();
@@ -86,7 +86,7 @@ fn asymmetry(answer: &mut Answer, reads: &Point, writes: &Point) {
     });
 }
 
-/// The rate of a mix if reads and writes merely alternated: 1 / X = r / Xr + w / Xw.
+/// Compares each mix with the rate of alternating reads and writes: 1 / X = r / Xr + w / Xw.
 fn sum_of_parts(answer: &mut Answer, points: &[(f64, &Point)], reads: &Point, writes: &Point) {
     let rates = |point: &Point| point.per_run(Measure::Iops);
     let between = points.iter().filter(|(share, _)| *share > 0.0 && *share < 100.0);
@@ -245,7 +245,7 @@ mod tests {
         }
         let free = said(&sweep(60.0));
         assert!(free.contains("Reads are faster") && !free.contains("limited"), "{free}");
-        // Servers of constant speed have one rate too, and one latency.
+        // Servers of constant speed also have one rate, but one latency.
         let mut constant = limited;
         let runs = constant.points.iter_mut().flat_map(|point| &mut point.runs);
         runs.for_each(|run| run.all.total.latency.std_dev_ns = Some(0.0));

@@ -3,14 +3,14 @@
 use super::{Point, StageFacts, TrialFigures};
 use crate::arrivals::{ArrivalFigures, ArrivalVerdict, RATE_WITHIN};
 
-/// What the runs of an open loop show.
+/// Outcome of the runs of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Outcome {
-    /// The requested rate was done, and the backlog did not grow.
+    /// The requested rate was completed, and the backlog did not grow.
     Carried,
     /// The backlog grew in at least one run.
     Grows,
-    /// All runs together did less than was requested: operations per second done.
+    /// All runs together completed less than requested: operations per second completed.
     Short(f64),
     /// The backlog was still building up, so it is not known whether it would have stopped.
     BuildingUp,
@@ -55,8 +55,8 @@ pub(super) fn outcome(facts: &StageFacts, point: &Point) -> Outcome {
     }
 }
 
-/// Operations per second done, if that is less than requested, and less than came due by more than
-/// chance explains: three standard errors of the number of random arrivals in all runs.
+/// Operations per second completed, if below the requested rate and below the number that came due
+/// by more than chance: three standard errors of the number of random arrivals in all runs.
 fn short(runs: &[&ArrivalFigures]) -> Option<f64> {
     let n = runs.len() as f64;
     let requested = runs.iter().map(|run| run.asked_per_s).sum::<Option<f64>>()? / n;

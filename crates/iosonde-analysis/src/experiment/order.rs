@@ -1,7 +1,7 @@
 //! A trend over the order of runs: did the storage, or the machine, change while a stage ran?
 //!
-//! The order is random, so that a trend does not look like an effect of an axis. But it makes the
-//! runs of a cell differ, and what they do is then that of no one time.
+//! The order is random, so that a trend does not look like an effect of an axis. But the runs of a
+//! cell then differ, and their mean belongs to no one state.
 
 use super::{Answer, Measure, StageFacts};
 use crate::finding::{LOW_FROM, Severity, Strength};
@@ -10,10 +10,10 @@ use iosonde_model::spec::experiment::Order;
 use iosonde_model::units::count;
 use iosonde_stats::Slope;
 
-/// Change from the first run to the last, as a share, from which it is reported.
+/// Minimum change from the first run to the last, as a share, that is reported.
 const SHOWN_FROM: f64 = 0.05;
 
-/// The trend of throughput over the runs of a stage, each compared with those of its own cell.
+/// Reports the trend of throughput over the runs of a stage, within each cell.
 pub(super) fn answer(facts: &StageFacts) -> Option<Answer> {
     let is_ordered = facts.stage.order == Order::Given || facts.stage.search.is_some();
     if is_ordered || facts.steadiness.is_some() {
@@ -33,7 +33,7 @@ pub(super) fn answer(facts: &StageFacts) -> Option<Answer> {
     let last = facts.trials.iter().map(|trial| trial.position).max()?;
     let change = |per_run: f64| (per_run * f64::from(last)).exp_m1();
     let [middle, low, high] = [slope.median, low, high].map(change);
-    // The end of the interval that is nearer to no change.
+    // The smallest change within the interval; negative if the interval contains no change.
     let least = if low > 0.0 { low } else { -high };
     if least < SHOWN_FROM {
         return None;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use iosonde_fixtures::Load;
 
-    /// Runs that differ by this much, each so much slower than the one before.
+    /// Runs with this scatter, each slower than the previous one by this factor.
     fn sweep(seed: u64, scatter: f64, slower: f64) -> StageFacts {
         let mut noise = noise(seed, scatter);
         let mut pace = 1.0;

@@ -17,7 +17,7 @@ pub struct Point {
     pub levels: Vec<Level>,
     /// Figures of its usable runs, in the order of their repeats.
     pub runs: Vec<crate::Figures>,
-    /// Its reliability: that of the worst run used.
+    /// Reliability: `Good` only if all runs used are good and none failed.
     pub standing: Standing,
     /// Runs that failed.
     pub failed: usize,
@@ -26,20 +26,20 @@ pub struct Point {
 /// One measure over the runs of a point.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// One value for each run.
+    /// One value per run.
     pub values: Vec<f64>,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// Their sample standard deviation; `None` for one run.
+    /// Sample standard deviation of the values; `None` for one run.
     pub std_dev: Option<f64>,
-    /// The 95 % interval of that mean, as of log-normal values, or for the mean latency of an open
-    /// loop as of values with a normal reciprocal. `None` for one run, where a value is not
-    /// positive, and for rare percentiles that are not [solid](Measure) in each run.
+    /// 95 % interval of the mean, assuming log-normal values or, for the mean latency of an open
+    /// loop, normal reciprocals. `None` for one run, if a value is not positive, and if a run has
+    /// too few requests for the measure.
     pub interval: Option<(f64, f64)>,
 }
 
 impl Point {
-    /// Of each run, its rate over its mean latency: Kleinrock's power, to compare levels by.
+    /// Kleinrock's power of each run, to compare levels: its rate over its mean latency.
     pub(super) fn power(&self) -> Vec<f64> {
         let latencies = self.per_run(Measure::Mean);
         self.per_run(Measure::Iops).iter().zip(latencies).map(|(rate, ns)| rate / ns).collect()
@@ -47,14 +47,14 @@ impl Point {
 
     /// Collects the runs of a cell.
     ///
-    /// Where at least as many as `repeats` have high confidence, only these are used.
+    /// If at least `repeats` runs have full confidence, only these are used.
     pub fn of(cell: &Cell, trials: &[TrialFigures], repeats: u32) -> Point {
         let mut own: Vec<&TrialFigures> =
             trials.iter().filter(|trial| trial.cell == cell.index).collect();
         own.sort_by_key(|trial| trial.repeat);
         let usable: Vec<&&TrialFigures> = own.iter().filter(|trial| trial.is_usable()).collect();
         let failed = own.len() - usable.len();
-        // A run that others disturbed was repeated; it does not count beside the repeat.
+        // A disturbed run was repeated; only the repeat counts.
         let good = usable.iter().copied().filter(|trial| trial.standing == Standing::Good);
         let good: Vec<&&TrialFigures> = good.collect();
         let usable = if good.len() >= repeats as usize { good } else { usable };
@@ -82,7 +82,7 @@ impl Point {
         self.levels.iter().find(|level| level.axis == axis)
     }
 
-    /// The quantity of the level on an axis.
+    /// The number of the level on an axis.
     pub fn at(&self, axis: &str) -> Option<f64> {
         self.level(axis)?.value
     }
@@ -93,27 +93,27 @@ impl Point {
         labels.join(", ")
     }
 
-    /// Whether there is anything to show.
+    /// Whether the point has usable runs.
     pub fn is_usable(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// A measure in each of its runs; empty unless every run has it, because the runs that lack it
-    /// are not a random selection.
+    /// A measure in each run; empty if any run lacks it, as the remaining runs would be no random
+    /// sample.
     pub fn values(&self, measure: Measure, direction: Direction) -> Vec<f64> {
         let values: Option<Vec<f64>> =
             self.runs.iter().map(|figures| measure.of(figures, direction)).collect();
         values.unwrap_or_default()
     }
 
-    /// A measure over its runs.
+    /// A measure over the runs.
     pub fn spread(&self, measure: Measure, direction: Direction) -> Option<Spread> {
-        // Whether requests are made at their own times.
+        // Whether the run is an open loop.
         let is_open = |figures: &crate::Figures| figures.all.of(direction).service.is_some();
         let is_queue = measure == Measure::Mean && self.runs.iter().any(is_open);
         let interval = if is_queue { reciprocal::mean } else { of_log_normal };
         let mut spread = Spread::with(self.values(measure, direction), interval)?;
-        // Percentiles of fewer values vary less between runs than they are off.
+        // With too few values, the error of a percentile exceeds its variation between runs.
         let enough = |figures: &crate::Figures| measure.is_solid(figures, direction);
         let errors = self.runs.iter().map(|figures| measure.resolution(figures, direction));
         let error = errors.fold(0.0, f64::max);
@@ -124,12 +124,12 @@ impl Point {
         Some(spread)
     }
 
-    /// A measure of all data operations in each of its runs.
+    /// A measure of all data operations in each run.
     pub(super) fn per_run(&self, measure: Measure) -> Vec<f64> {
         self.values(measure, Direction::Total)
     }
 
-    /// A measure of all data operations over its runs.
+    /// A measure of all data operations over the runs.
     pub(super) fn figure(&self, measure: Measure) -> Option<Spread> {
         self.spread(measure, Direction::Total)
     }
@@ -220,7 +220,7 @@ mod tests {
             let spread = point.spread(Measure::Mean, Direction::Total);
             (point.standing == Standing::Good, spread.is_some_and(|of| of.interval.is_some()))
         };
-        // A fiftieth of ten seconds: some 20 operations; and all.
+        // Operations only in a fiftieth of ten seconds: about 20.
         let few = of(|time| f64::from(u8::from((0.5..0.52).contains(&time))));
         assert!(few.points.iter().all(|point| is_known(point) == (false, false)));
         let is_few = |finding: &Finding| finding.code == "few_operations";

@@ -1,6 +1,6 @@
-//! Whether a stage may leave out its purge or its preconditioning, since an earlier experiment did
-//! it. The records of that experiment only make it possible; what is measured on the target
-//! decides. After a purge, and with another firmware, no record of preconditioning counts.
+//! Whether a stage may skip its purge or preconditioning because an earlier experiment did it. The
+//! records of that experiment make this possible; measurements on the target decide. After a purge
+//! or a change of firmware, earlier preconditioning does not count.
 
 use super::{StageFacts, Study};
 use iosonde_model::record::TargetFacts;
@@ -11,25 +11,25 @@ use iosonde_stats::steady_state::Window;
 /// Limits of range and slope, as shares of the mean (SNIA PTS 2.0.2, 2.1.24).
 const LIMITS: (f64, f64) = (0.20, 0.10);
 
-/// What an earlier experiment left on its target, as its records say.
+/// The state in which an earlier experiment left its target, according to its records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Left {
     /// Folder of the records.
     pub folder: String,
-    /// What identifies the target.
+    /// Identity of the target.
     pub identity: String,
-    /// Firmware of the device, where it shows one.
+    /// Firmware of the device; empty if unknown.
     pub firmware: String,
     /// Bytes of the range that was purged or preconditioned last.
     pub range_bytes: u64,
     /// Whether it was purged, and nothing was written since.
     pub is_purged: bool,
-    /// Passes since the last purge, if loads of no other order wrote since.
+    /// Passes of preconditioning since the last purge, unless loads of another order wrote since.
     pub passes: Option<(u32, PassOrder)>,
 }
 
 iosonde_model::words! {
-    /// What may be left out.
+    /// A step that may be skipped.
     #[derive(Clone, Copy, Debug, Eq, PartialEq)]
     pub enum Candidate {
         Purge => "the purge",
@@ -38,19 +38,19 @@ iosonde_model::words! {
     }
 }
 
-/// What was measured on the target.
+/// Measurements on the target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// Blocks that were read all over the range.
+    /// Number of blocks read, spread over the range.
     pub checked_blocks: u32,
-    /// Those of them that are blank.
+    /// Number of these blocks that are blank.
     pub blank_blocks: u32,
-    /// Bytes per second of short runs of writes, one after the other.
+    /// Bytes per second of consecutive short runs of writes.
     pub rates: Vec<f64>,
 }
 
 impl Left {
-    /// What the records of an experiment say; `None` if it neither purged nor preconditioned.
+    /// Reads the records of an experiment; `None` if it neither purged nor preconditioned.
     pub fn of(study: &Study, folder: &str) -> Option<Left> {
         let (identity, firmware) = identity(study.target.as_ref()?);
         let folder = folder.to_owned();
@@ -79,10 +79,10 @@ impl Left {
         is_prepared.then_some(left)
     }
 
-    /// What a stage may leave out by these records, on the target as it is now.
+    /// The step that a stage may skip according to these records, on the present target.
     ///
     /// # Errors
-    /// Why nothing, in words.
+    /// If it may skip nothing; the error is the reason in words.
     pub fn candidate(
         &self,
         now: &TargetFacts,
@@ -130,10 +130,10 @@ impl Left {
 }
 
 impl Candidate {
-    /// Whether what was measured agrees, with the reason in words.
+    /// Whether the measurements allow the step to be skipped, with the reason in words.
     ///
     /// # Errors
-    /// Why it does not.
+    /// If they do not; the error is the reason in words.
     pub fn confirmed(self, seen: &Seen) -> Result<String, String> {
         let Seen { checked_blocks: checked, blank_blocks: blank, rates } = seen;
         match self {
@@ -162,7 +162,7 @@ impl Candidate {
     }
 }
 
-/// What identifies a target that was opened for writing, and its firmware.
+/// Identity and firmware of a target that was opened for writing; empty if unknown.
 fn identity(target: &TargetFacts) -> (String, String) {
     let audit = target.write_audits.first();
     let identity = audit.map(|audit| match audit.identity.as_str() {
@@ -173,7 +173,7 @@ fn identity(target: &TargetFacts) -> (String, String) {
     (identity.unwrap_or_default(), firmware.unwrap_or_default())
 }
 
-/// The order of all writes of a stage; `None` if they have several, or it is not known.
+/// The order of all writes of a stage; `None` if there are several, or it is unknown.
 fn order_of_writes(facts: &StageFacts) -> Option<PassOrder> {
     let levels = facts.laid_out.cells.iter().flat_map(|cell| &cell.levels);
     let set = levels.flat_map(|level| &level.set).filter_map(|(parameter, value)| {
@@ -241,7 +241,7 @@ mod tests {
         }
     }
 
-    /// A stage whose runs have this share of reads, prepared so.
+    /// A stage with this access pattern, prepared by these passes and, if set, a purge.
     fn stage(text: &str, rw: &str, passes: u32, purge: bool) -> StageFacts {
         let read_percent = if rw.contains("write") { 0 } else { 100 };
         let load = Load { read_percent, ..Load::default() };
@@ -277,7 +277,7 @@ mod tests {
         assert!(why(target("SN2", "1.0"), 1 << 30).contains("`SN2`, and that was `SN1`"));
         assert!(why(target("SN1", "1.1"), 1 << 30).contains("firmware is `1.1` now"));
         assert!(why(target("SN1", "1.0"), 2 << 30).contains("it prepared"));
-        // A purge since, or writes of another order, and nothing counts any more.
+        // After a purge, or writes of another order, the preconditioning does not count.
         for after in [stage(PURGED, "randread", 0, true), stage(PASSES, "write", 0, false)] {
             let left = left(vec![passes.clone(), after]).unwrap();
             assert!(of(&left, &requested).unwrap_err().contains("no preconditioning is on record"));
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(of(vec![reads.clone()], &reads.stage), Ok(Candidate::Purge));
         let writes = stage(PURGED, "randwrite", 0, true);
         assert!(of(vec![writes], &reads.stage).unwrap_err().contains("written since"));
-        // A stage that purges is preconditioned afterwards, whatever was done before.
+        // A stage that purges must precondition afterwards, regardless of earlier passes.
         let passes = stage(PASSES, "randwrite", 2, false);
         let both = testing::stage_of("purge = \"any\"\nprecondition = { order = \"random\" }");
         assert!(of(vec![passes], &both).unwrap_err().contains("written since"));

@@ -1,4 +1,4 @@
-//! How long does a load take to get back the rate that it had before another load came between?
+//! How long does a load take to recover its rate after another load?
 //!
 //! The recovery of the SNIA PTS cross stimulus test: the time until the rate is within 10 % of the
 //! level of the first stage with the same load. That level is the median over the last half of its
@@ -9,12 +9,12 @@ use super::{Answer, Measure, StageFacts, TrialFigures};
 use iosonde_model::units::{bytes, duration};
 use iosonde_stats::ratio::median;
 
-/// A rate at or above this share of the level has come back.
+/// Share of the level at or above which the rate has recovered.
 const BACK_FROM: f64 = 0.90;
-/// It has to stay there for this share of the run, by the median, so that one fast interval is
-/// none.
+/// Reciprocal of the share of the run over which the median must stay recovered: one fast interval
+/// is no recovery.
 const STAYS_FOR: usize = 20;
-/// Fewest intervals of a run that can show it.
+/// Minimum number of intervals of a run that can show a recovery.
 const FEWEST: usize = 20;
 
 /// Compares a stage with the first one of the same load.
@@ -68,7 +68,7 @@ pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Length of an interval in seconds, and the rates of the first run that can be used.
+/// Length of an interval in seconds, and the rates of the first usable run.
 fn rates(facts: &StageFacts) -> Option<(f64, Vec<f64>)> {
     let usable: &TrialFigures = facts.trials.iter().find(|trial| trial.is_usable())?;
     let rates = usable.series.bytes_per_s();
@@ -80,7 +80,7 @@ fn level(rates: &[f64]) -> Option<f64> {
     median(&rates[rates.len() / 2..]).filter(|level| *level > 0.0)
 }
 
-/// The first interval from which the rate is back, and stays so.
+/// The first interval from which the rate has recovered and stays so.
 fn returned(rates: &[f64], from: f64) -> Option<usize> {
     let stays = (rates.len() / STAYS_FOR).max(3);
     let mut windows = rates.windows(stays).enumerate();
@@ -99,7 +99,7 @@ mod tests {
     use iosonde_fixtures::{Load, run_of};
     use iosonde_model::plan::design::Found;
 
-    /// The three groups of the cross stimulus test, the last with this shape of its rate.
+    /// The three groups of the cross stimulus test; the rate of the last has this shape.
     fn groups(last: fn(f64) -> f64, seed: u64) -> StageFacts {
         let mut before: Vec<StageFacts> = Vec::new();
         let shapes: [fn(f64) -> f64; 3] =

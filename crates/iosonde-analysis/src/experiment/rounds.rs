@@ -1,8 +1,8 @@
-//! Rounds: is the tracked figure of each cell steady, since which round, and what is measured then?
+//! Rounds: are the tracked figures steady, from which round on, and which rounds are measured?
 //!
-//! The verdict follows from the runs of the record alone, so that it can be computed again. It is
-//! that of the first window of consecutive rounds in which every tracked figure keeps within both
-//! limits (SNIA PTS 2.0.2, 2.1.24), all of one state of the target.
+//! The verdict depends only on the recorded runs, so that it can be computed again. It uses the
+//! first window of consecutive rounds, all of one state of the target, in which every tracked
+//! figure is within both limits (SNIA PTS 2.0.2, 2.1.24).
 
 mod report;
 
@@ -16,9 +16,9 @@ use iosonde_model::spec::experiment::{Experiment, Rounds, Stage};
 use iosonde_model::units::count;
 use iosonde_stats::steady_state::{Window, differ};
 
-/// Level of the test that the latest held rounds differ from all rounds before them. It is made for
-/// each number of them, after each: in simulation, over five held rounds, 1.0 % of figures with a
-/// noise of 5 % are said to have left their state, and 6.5 % with a noise of 10 %.
+/// Level of the test that the latest held rounds differ from all rounds before them. After each
+/// round, each number of latest rounds is tested. In simulations of five held rounds, 1.0 % of
+/// figures with 5 % noise are falsely reported to have left their state, and 6.5 % with 10 % noise.
 const LEFT_LEVEL: f64 = 0.002;
 
 /// The rounds of a stage, judged.
@@ -26,7 +26,7 @@ const LEFT_LEVEL: f64 = 0.002;
 pub struct Steadiness {
     /// Rounds that were completed.
     pub rounds: u32,
-    /// Rounds at most.
+    /// Maximum number of rounds.
     pub max_rounds: u32,
     /// The first round (from 0) of the present state of the target.
     pub first_round: u32,
@@ -37,8 +37,8 @@ pub struct Steadiness {
     /// Whether every tracked figure is steady in that window, and none has left that state in the
     /// rounds held after it.
     pub is_steady: bool,
-    /// The first held round (from 0) by which the state was left: the window that ends with it is
-    /// not steady, and the latest rounds are shown to differ from those before them.
+    /// The first held round (from 0) that shows that the state was left: the window that ends with
+    /// it is not steady, and the latest rounds are shown to differ from those before them.
     pub left_in: Option<u32>,
     /// Whether no further round changes the verdict.
     pub is_over: bool,
@@ -52,17 +52,17 @@ pub struct Steadiness {
 /// A tracked figure of a cell over the rounds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tracked {
-    /// Place of the cell in its stage.
+    /// Index of the cell in its stage.
     pub cell: usize,
-    /// Its levels.
+    /// Names of the cell's levels.
     pub name: String,
-    /// Which figure.
+    /// The tracked measure.
     pub measure: Measure,
-    /// One value for each completed round; `None` where its run cannot be used.
+    /// One value per completed round; `None` if its run is not usable.
     pub values: Vec<Option<f64>>,
-    /// The figure over the measurement window; `None` where a value is missing.
+    /// The figure over the measurement window; `None` if a value is missing.
     pub window: Option<Window>,
-    /// Whether it is steady in that window.
+    /// Whether the figure is steady in that window.
     pub is_steady: bool,
 }
 
@@ -120,7 +120,7 @@ impl Steadiness {
         }
     }
 
-    /// Whether a run is of the measurement window.
+    /// Whether a run belongs to the measurement window.
     pub fn measures(&self, trial: &TrialFigures) -> bool {
         self.holds(trial.repeat)
     }
@@ -149,7 +149,7 @@ impl Steadiness {
         }
     }
 
-    /// The point of a cell from the runs of the window; what is not steady has low confidence.
+    /// The point of a cell from the runs of the window, with low confidence if it is not steady.
     pub(super) fn point(&self, cell: &Cell, window: &[TrialFigures]) -> Point {
         let point = Point::of(cell, window, u32::MAX);
         match point.standing {
@@ -162,15 +162,15 @@ impl Steadiness {
 }
 
 impl Tracked {
-    /// The figure over rounds from `start` on; `None` where a value is missing.
+    /// The figure over rounds from `start` on; `None` if a value is missing.
     pub fn window_at(&self, start: u32, rounds: u32) -> Option<Window> {
         let values = self.values.get(start as usize..(start + rounds) as usize)?;
         let values: Option<Vec<f64>> = values.iter().copied().collect();
         Window::of(&values?)
     }
 
-    /// Whether the state of the window from `start` on is left by the held round `end`. That a
-    /// later window is outside the limits is not enough: of a noisy figure some always are.
+    /// Whether the held round `end` shows that the state of the window from `start` on was left. A
+    /// later window outside the limits is not enough: noise alone causes some.
     fn has_left(&self, start: u32, end: u32, limits: &Rounds) -> bool {
         let length = limits.window;
         if self.is_steady_in(end + 1 - length, limits) {
@@ -178,7 +178,7 @@ impl Tracked {
         }
         let values = self.values.get(start as usize..=end as usize).unwrap_or_default();
         let values: Option<Vec<f64>> = values.iter().copied().collect();
-        // A run that failed is of no state.
+        // A failed run belongs to no state.
         let Some(values) = values else { return true };
         (length as usize..values.len()).any(|before| {
             let (before, after) = values.split_at(before);
@@ -193,8 +193,8 @@ impl Tracked {
     }
 }
 
-/// Rounds in which every cell was run that was not left out, from the first on. A run that an I/O
-/// error ended was not.
+/// Number of complete rounds, from the first on: every cell was run, except those left out. A run
+/// that an I/O error ended does not count.
 fn completed(requested: &Rounds, laid_out: &StageRun, trials: &[TrialFigures]) -> u32 {
     let is_out = |cell: usize| laid_out.left_out.iter().any(|(out, _)| *out == cell);
     let cells: Vec<usize> =
@@ -240,7 +240,7 @@ fn figures(
     all
 }
 
-/// A level with the name of its axis, where its label alone is a bare quantity.
+/// The label of a level, with the name of its axis if the label alone is a bare quantity.
 pub(super) fn level_name(stage: &Stage, level: &Level) -> String {
     let axis = stage.axes.iter().find(|axis| axis.name == level.axis);
     match axis.filter(|axis| axis.cases.is_empty()) {
@@ -249,7 +249,7 @@ pub(super) fn level_name(stage: &Stage, level: &Level) -> String {
     }
 }
 
-/// Measures that a file tracks and that do not exist, in sentences.
+/// One sentence for each measure that a file tracks and that does not exist.
 pub fn invalid_tracks(experiment: &Experiment) -> Vec<String> {
     let known: Vec<&str> = Measure::all().map(Measure::word).collect();
     let tracks = experiment.stages.iter().flat_map(|stage| {

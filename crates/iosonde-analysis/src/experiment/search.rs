@@ -1,6 +1,6 @@
 //! A stage that searches for its best cell: which cell is run next, and which is the best.
 //!
-//! Both follow from the runs of the record alone, so that a search is resumed where it ended.
+//! Both depend only on the recorded runs, so that a search can be resumed.
 
 use super::gate::{self, Ranking};
 use super::rounds::level_name;
@@ -15,18 +15,18 @@ use iosonde_model::units::{count, duration};
 use iosonde_stats::Quantile;
 use iosonde_stats::search::{self, NEAR, Seen, Side};
 
-/// What comes next in a search.
+/// Next step of a search.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Next {
-    /// A run of this cell.
+    /// Run this cell.
     Run(usize),
-    /// Nothing: the best and all near it have their repeats.
+    /// The search is over: the best cell and all near it have their repeats.
     Over,
-    /// Nothing: the most runs were carried out.
+    /// The maximum number of runs was reached.
     Limit(u32),
 }
 
-/// What comes next in the search of a stage; `None` for a stage without one.
+/// Next step in the search of a stage; `None` for a stage without a search.
 pub fn next(
     stage: &Stage,
     laid_out: &StageRun,
@@ -44,7 +44,7 @@ pub fn next(
     })
 }
 
-/// The axes of a grid of cells. One with three levels or more, each a quantity, is ordered.
+/// The axes of a grid of cells. An axis of three or more numeric levels is ordered.
 fn sides(cells: &[Cell]) -> Vec<Side> {
     let axes = cells.first().map_or(0, |cell| cell.levels.len());
     let side = |axis: usize| {
@@ -55,7 +55,7 @@ fn sides(cells: &[Cell]) -> Vec<Side> {
     (0..axes).map(side).collect()
 }
 
-/// The cells in the order of their first runs.
+/// The measured cells with their values, in the order of their first runs.
 fn seen(requested: &Search, trials: &[TrialFigures]) -> Vec<Seen> {
     let measure = Measure::parse(&requested.best).unwrap_or(Measure::Iops);
     let sign = if measure.more_is_better() == Some(false) { -1 } else { 1 };
@@ -77,14 +77,14 @@ fn seen(requested: &Search, trials: &[TrialFigures]) -> Vec<Seen> {
     all
 }
 
-/// The latency that is limited, as a share of its limit; the largest one where too few requests
-/// completed for the percentile.
+/// The limited percentile as a share of its limit; the maximum if too few requests completed for
+/// the percentile.
 fn share(trial: &TrialFigures, limit: LatencyTarget) -> f64 {
     let quantile = Quantile::of(&trial.latency, limit.quantile).value_ns();
     quantile.or(trial.latency.max()).unwrap_or(u64::MAX) as f64 / limit.limit_ns as f64
 }
 
-/// The best cell, and those that it could not be separated from.
+/// Reports the best cell, and the cells that are not shown to differ from it.
 pub(super) fn answer(facts: &StageFacts) -> Answer {
     let Some(requested) = &facts.stage.search else { return Answer::default() };
     let measure = Measure::parse(&requested.best).unwrap_or(Measure::Iops);
@@ -187,7 +187,7 @@ fn levels_of(facts: &StageFacts, point: &Point) -> String {
     names.collect::<Vec<String>>().join(", ")
 }
 
-/// The limited latency in each run, or the mean latency.
+/// The limited percentile in each run; without a limit, the mean latency.
 fn latency(facts: &StageFacts, point: &Point) -> String {
     let limit = facts.stage.search.as_ref().and_then(|search| search.limit.as_deref());
     let Some(limit) = limit.and_then(|text| LatencyTarget::parse(text).ok()) else {
@@ -199,7 +199,7 @@ fn latency(facts: &StageFacts, point: &Point) -> String {
     format!("{} {}", Measure::Quantile(limit.quantile).title(), all.join(", "))
 }
 
-/// Measures that a file searches the best of and that do not exist or have none, in sentences.
+/// One sentence for each measure that a file searches by and that does not exist or has no best.
 pub fn invalid_searches(experiment: &Experiment) -> Vec<String> {
     let known: Vec<&str> =
         Measure::all().filter(|each| each.more_is_better().is_some()).map(Measure::word).collect();

@@ -11,13 +11,13 @@ use iosonde_stats::size_model::{NoLine, Size, SizeModel};
 const AXIS: &str = "block-size";
 /// Relative difference at or below which two lines count as equal.
 const CONVERGED_WITHIN: f64 = 0.05;
-/// Relative difference of rates at or below which the smallest and the largest size do the same.
+/// Relative difference within which the rates of the smallest and the largest size are equal.
 const SAME_WITHIN: f64 = 0.10;
 
-/// A crossover by more than this factor outside the measured sizes is extrapolated, and not named.
+/// A crossover more than this factor outside the measured sizes is an extrapolation, not reported.
 const FAR: f64 = 2.0;
 
-/// Fits a fixed cost plus transfer time to each line over the block size.
+/// Fits a fixed cost plus transfer time over the block size to each line.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, AXIS);
     if lines.is_empty() {
@@ -42,8 +42,7 @@ fn of_point(point: &Point) -> Option<Size> {
     (!values.is_empty()).then_some(Size { bytes: point.at(AXIS)? as u64, values })
 }
 
-/// Why there is no line. What follows from it is said only as far as the smallest and the largest
-/// size show it.
+/// Why there is no line, and what the smallest and the largest size show about the reason.
 fn reason_of(reason: NoLine, points: &[&Point]) -> String {
     if reason == NoLine::TooFewSizes {
         return "fewer than three sizes were measured, so nothing is fitted.".into();
@@ -105,14 +104,14 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
             answer.find(&key(word), size as f64);
         }
     }
-    // A crossover is only as good as the line that it is read from.
+    // The crossover is reported only if the line, or the line with a step, fits.
     let fits = !model.is_bent || model.step.is_some();
     match gate::withheld(points) {
         Some(why) => {
             answer.say(format!("{line}: where IOPS give way to bandwidth is {why}."));
             return;
         }
-        // In some of the resamples requests do not take longer with their size.
+        // In some resamples, the time of a request does not grow with its size.
         None if model.crossover_interval.is_none() => {
             answer.say(format!("{line}: {}", reason_of(NoLine::NoGrowth, points)));
             return;
@@ -123,7 +122,7 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
         )),
         None => {}
     }
-    // The meaning of the time between completions: the latency only if one request is in flight.
+    // The time between completions is the latency only if one request is in flight.
     let is_one = points.iter().flat_map(|point| &point.runs).all(|run| run.all.depth_asked == 1);
     let takes = if is_one { "a request takes" } else { "one request completes every" };
     answer.say(format!(
@@ -142,13 +141,13 @@ fn fitted(answer: &mut Answer, line: &str, points: &[&Point], model: &SizeModel,
     }
 }
 
-/// Where the crossover lies beside the measured sizes.
+/// Position of the crossover relative to the measured sizes.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum Side {
-    /// Far below the smallest.
+    /// Far below the smallest size.
     Below,
     Within,
-    /// Far beyond the largest.
+    /// Far beyond the largest size.
     Beyond,
 }
 
@@ -166,7 +165,7 @@ impl Side {
     }
 }
 
-/// Where the crossover is, and what to report on its sides.
+/// The place of the crossover, and the unit to report below and above it, as text.
 fn place(sizes: &[u64], side: Side, model: &SizeModel, runs: usize) -> String {
     let (smallest, largest) = (sizes.iter().min(), sizes.iter().max());
     let between = words::interval(model.crossover_interval, runs, words::size);
@@ -192,7 +191,7 @@ fn place(sizes: &[u64], side: Side, model: &SizeModel, runs: usize) -> String {
     }
 }
 
-/// The time of a request in its two parts, and the limits that follow from them.
+/// The two parts of the time of a request, and the resulting limits, as text.
 fn parts(sizes: &[u64], side: Side, model: &SizeModel, takes: &str, runs: usize) -> String {
     let time = |seconds: f64| duration::latency(seconds * 1e9);
     let fixed =
@@ -224,7 +223,7 @@ fn parts(sizes: &[u64], side: Side, model: &SizeModel, takes: &str, runs: usize)
     }
 }
 
-/// What to report below and above the crossover, as far as its interval decides it.
+/// The unit to report below and above the crossover, as far as its interval decides it.
 fn shift(sizes: &[u64], crossover: f64, model: &SizeModel) -> String {
     let (low, high) = match model.crossover_interval {
         Some(interval) => (interval.low, interval.high),
@@ -256,7 +255,7 @@ fn shift(sizes: &[u64], crossover: f64, model: &SizeModel) -> String {
     }
 }
 
-/// Interprets residuals that are not noise.
+/// Reports residuals that noise does not explain.
 fn bent(answer: &mut Answer, line: &str, is_one: bool, side: Side, model: &SizeModel) {
     let words = match &model.step {
         Some(step) => format!(
@@ -304,7 +303,7 @@ fn bent(answer: &mut Answer, line: &str, is_one: bool, side: Side, model: &SizeM
     answer.mind("size_step", subject, Strength::ConsistentWith, Severity::Fact, words);
 }
 
-/// Where two patterns differ, and at which size they converge.
+/// Reports where two patterns differ most, and from which size on they converge.
 fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point])) {
     let ratios: Vec<(f64, Times)> = one
         .1
@@ -325,7 +324,7 @@ fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point]))
         answer.say(format!("Whether {first} and {second} differ is {why}."));
         return;
     }
-    // The one named is chosen of all: its interval is that of all together.
+    // The reported size is selected, so its interval is corrected for all sizes.
     let sizes = ratios.len();
     let among = |(size, times): &(f64, Times)| {
         (*size, times.among(&rates(one.1, *size), &rates(two.1, *size), sizes))
@@ -357,7 +356,7 @@ fn converge(answer: &mut Answer, one: (&str, &[&Point]), two: (&str, &[&Point]))
     answer.say(format!("{differ}; {together}."));
 }
 
-/// From which size on two patterns are shown to be alike.
+/// The size from which on two patterns are shown to be alike, as text.
 fn together(answer: &mut Answer, ratios: &[(f64, Times)]) -> String {
     let (low, high) = (1.0 - CONVERGED_WITHIN, 1.0 + CONVERGED_WITHIN);
     let within =
@@ -446,7 +445,7 @@ mod tests {
         assert!(!beyond.contains("approximate"), "{beyond}");
     }
 
-    /// A device of no growth whose runs differ by this much.
+    /// The sentences about a device whose request time does not grow, with this noise between runs.
     fn flat(seed: u64, scatter: f64) -> String {
         let mut noise = noise(seed, scatter);
         let facts = facts(&stage("block-size", "block-size"), |cell, _| {

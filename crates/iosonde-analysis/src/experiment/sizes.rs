@@ -10,19 +10,19 @@ use iosonde_model::units::count;
 const SIZE: &str = "block-size";
 /// The axis of gaps.
 const GAP: &str = "gap";
-/// Share of cached pages at or above which a cache counts as warm, and below which as cold.
+/// Share of cached pages from which a cache counts as warm, and up to which it counts as cold.
 const WARM_FROM: f64 = 0.95;
 const COLD_TO: f64 = 0.05;
-/// Variation between runs at or above which a level is called unsteady.
+/// Coefficient of variation between runs above which a level is reported as unsteady.
 const SCATTER_FROM: f64 = 0.10;
 
-/// Over the I/O size.
+/// Reports throughput over the I/O size.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     over(facts, SIZE)
 }
 
-/// At random offsets, over the I/O size, compared with sequential I/O of the same sizes if
-/// measured.
+/// Reports throughput at random offsets over the I/O size, compared with sequential I/O of the same
+/// sizes if measured.
 pub(super) fn random(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let mut answer = over(facts, SIZE);
     if let Some(ordered) = before.iter().find(|stage| stage.stage.name == "io-size") {
@@ -31,7 +31,7 @@ pub(super) fn random(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Over the gap, for each I/O size.
+/// Reports throughput over the gap, for each I/O size.
 pub(super) fn stride(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let mut answer = over(facts, GAP);
     let least = lines(facts, GAP).into_iter().filter_map(|(name, points)| {
@@ -80,7 +80,7 @@ fn over(facts: &StageFacts, axis: &str) -> Answer {
     answer
 }
 
-/// Levels whose runs differ considerably.
+/// Reports levels whose runs differ considerably.
 fn scatter(answer: &mut Answer, facts: &StageFacts) {
     let unsteady = facts.points.iter().filter_map(|point| {
         let spread = point.figure(Measure::Bandwidth)?;
@@ -100,7 +100,7 @@ fn scatter(answer: &mut Answer, facts: &StageFacts) {
     ));
 }
 
-/// Whether the cache state matched its label.
+/// Reports whether the cache state matched its label.
 fn cache(answer: &mut Answer, facts: &StageFacts) {
     for (label, holds) in [("warm", true), ("cold", false)] {
         let reads = |trial: &&super::TrialFigures| trial.figures.all.read.ops > 0;
@@ -128,7 +128,7 @@ fn cache(answer: &mut Answer, facts: &StageFacts) {
     }
 }
 
-/// Random offsets compared with sequential I/O of the same size.
+/// Compares random offsets with sequential I/O of the same size.
 fn against_order(answer: &mut Answer, facts: &StageFacts, ordered: &StageFacts) {
     for direction in ["read", "write"] {
         let is_own = |point: &&Point| {
@@ -176,7 +176,7 @@ mod tests {
         let random = facts(&stage("random", "random"), |cell, _| {
             let size = at(cell, "block-size");
             let reads = cell.levels[1].label == "read";
-            // From 1 MiB on reads are served at a tenth.
+            // From 1 MiB on, reads take ten times as long.
             let slow = if reads && size >= 1048576.0 { 10.0 } else { 1.0 };
             load(size, noise() * slow * (50e-6 + size / 1e9), reads)
         });

@@ -9,7 +9,7 @@ use crate::finding::{Finding, Severity, Strength};
 use crate::grouped::{distinct, grouped};
 use iosonde_model::units::{count, duration};
 
-/// Smallest relative difference of two stages of the same load to report.
+/// Relative difference within which two stages of the same load agree.
 const SAME_WITHIN: f64 = 0.15;
 /// Runs of a level below which small differences cannot be shown: the t interval of three is 2.5
 /// standard deviations to each side, that of ten 0.7.
@@ -17,7 +17,7 @@ const FEW_RUNS: usize = 10;
 /// Rate that no link of a single device reaches: above it, memory served the requests.
 const BEYOND_LINKS_BYTES_PER_S: f64 = 64e9;
 
-/// The study of a device.
+/// Reports the conclusions about a device.
 pub(super) fn study(study: &Study) -> Answer {
     if study.stages.iter().all(|facts| facts.points.is_empty()) {
         return nothing("Nothing was measured, so there is nothing to conclude.");
@@ -41,11 +41,11 @@ pub(super) fn study(study: &Study) -> Answer {
     answer
 }
 
-/// Levels of several stages, ranked as those of one.
+/// Levels of several stages, to be ranked together.
 struct Levels<'a> {
-    /// The stage of each.
+    /// The stage of each point.
     stages: Vec<&'a StageFacts>,
-    /// Their cells are places in this list.
+    /// The points; `cell` is the index in this list.
     points: Vec<Point>,
 }
 
@@ -62,8 +62,8 @@ impl<'a> Levels<'a> {
         format!("{stage} ({})", point.name())
     }
 
-    /// How much the highest level does, and which it is, or why that is not decided. `None` without
-    /// a level that has the measure.
+    /// The highest level with its figure, or why it is undecided. `None` if no level has the
+    /// measure.
     fn highest(&self, measure: Measure) -> Option<Result<Highest, String>> {
         let all: Vec<&Point> = self.points.iter().collect();
         let (_, top) = gate::highest(&all, measure)?;
@@ -82,7 +82,7 @@ struct Highest {
     figure: Spread,
     /// The level with the highest mean.
     place: String,
-    /// Other levels that are not shown to differ from it.
+    /// Number of other levels that are not shown to differ from it.
     ties: usize,
     /// Number of levels.
     of: usize,
@@ -100,7 +100,7 @@ impl Highest {
     }
 }
 
-/// The highest rates of all levels whose figures can be used, and the latency of the baseline.
+/// The highest rates of all levels with full confidence, and the latency of the baseline, as text.
 fn summary(study: &Study) -> Option<String> {
     let points = study.stages.iter().flat_map(|facts| facts.points.iter().map(move |p| (facts, p)));
     let levels = Levels::of(points.filter(|(_, point)| point.standing == Standing::Good));
@@ -119,7 +119,7 @@ fn summary(study: &Study) -> Option<String> {
     Some(format!("{most}{base}."))
 }
 
-/// The best pattern of all that was measured.
+/// Reports the best measured pattern for reading and for writing.
 pub(super) fn micro(study: &Study) -> Answer {
     let mut answer = Answer::default();
     let mut tops: Vec<Spread> = Vec::new();
@@ -177,7 +177,7 @@ pub(super) fn micro(study: &Study) -> Answer {
     answer
 }
 
-/// Rates above those of any link.
+/// Warns of rates above the rate of the device's link or, if it is unknown, of any link.
 fn beyond_physics(answer: &mut Answer, study: &Study) {
     let device = study.target.as_ref().and_then(|target| target.device.as_ref());
     let link = device.and_then(|device| device.link_bytes_per_s).map(|link| link as f64);
@@ -202,7 +202,7 @@ fn beyond_physics(answer: &mut Answer, study: &Study) {
     answer.mind("beyond_physics", subject, Strength::Supported, Severity::LowConfidence, words);
 }
 
-/// The same load in two stages, such as the baseline and the first level of a sweep.
+/// Compares the same load in two stages: the baseline and the first level of a sweep.
 fn stages_agree(answer: &mut Answer, study: &Study) {
     let Some(base) = study.stage("qd1-baseline").and_then(|facts| {
         facts.points.iter().find(|point| words::slug(&point.name()) == "4-kib-random-read")
@@ -234,13 +234,13 @@ fn stages_agree(answer: &mut Answer, study: &Study) {
                  changed between the stages, such as temperature, cache, or other users of the \
                  machine."
             )),
-            // Neither is shown.
+            // Neither agreement nor a difference is shown.
             None => {}
         }
     }
 }
 
-/// The ceiling that limits the best rate.
+/// Reports the ceiling of the machine that a rate has come closest to, if it limits the rate.
 fn ceiling(answer: &mut Answer, study: &Study) {
     let all = study.stages.iter().flat_map(|facts| facts.points.iter().map(move |p| (facts, p)));
     let found = all.filter_map(|(facts, point)| Some((facts, at_ceiling(study, facts, point)?)));
@@ -253,7 +253,7 @@ fn ceiling(answer: &mut Answer, study: &Study) {
     }
 }
 
-/// Each finding of the runs once, with its strength, how often and where.
+/// Reports each finding of the runs once, with its strength, number and stages.
 fn anomalies(answer: &mut Answer, study: &Study) {
     let all = study.stages.iter().flat_map(|facts| {
         let all =
@@ -284,7 +284,7 @@ fn anomalies(answer: &mut Answer, study: &Study) {
     }
 }
 
-/// How often it waited for a quiet machine, and repeated what others disturbed.
+/// Reports waits for a quiet machine, and repeats of disturbed runs.
 fn disturbed(answer: &mut Answer, study: &Study) {
     let waits: u32 = study.stages.iter().map(|facts| facts.laid_out.waits).sum();
     let waited_ms: u64 = study.stages.iter().map(|facts| facts.laid_out.waited_ms).sum();
@@ -306,7 +306,7 @@ fn disturbed(answer: &mut Answer, study: &Study) {
     }
 }
 
-/// The limits of these runs.
+/// Reports the limits of these runs.
 fn limits(answer: &mut Answer, study: &Study) {
     let failed = |standing: &Standing| matches!(standing, Standing::Failed(_));
     let trials = || study.stages.iter().flat_map(|facts| &facts.trials);
@@ -381,7 +381,7 @@ mod tests {
     fn the_highest_rate_has_its_interval_and_its_ties_and_few_runs_have_none() {
         let said = |all: &Study| study(all).sentences[0].clone();
         let mut all = study_of(stages(5_000.0), None);
-        // Depths of 8 to 256 do the same.
+        // Depths of 8 to 256 have the same rate.
         let first = said(&all);
         assert!(first.starts_with("It does up to 40,"), "{first}");
         assert!(first.contains("(95 % ") && first.contains(", n = 3) IOPS at "), "{first}");

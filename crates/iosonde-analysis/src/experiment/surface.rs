@@ -10,10 +10,10 @@ use iosonde_stats::bootstrap::sum_of_means;
 use iosonde_stats::cheapest::{Setting, cheapest};
 use iosonde_stats::knee::{Level, knee};
 
-/// Share of the best that a lower depth may lack.
+/// Share of the best bandwidth that a cheaper setting may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
 
-/// The best combination, and for each size the sufficient depth and the knee.
+/// Reports the best combination, the cheapest sufficient one, and the knee of each block size.
 pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "iodepth");
     let all = facts.usable();
@@ -98,7 +98,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// CPU time by direction and size, and the resulting ceiling.
+/// Reports CPU time per operation by direction and size, and the resulting ceiling of one CPU.
 pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let lines = lines(facts, "block-size");
     let mut answer = Answer::default();
@@ -157,7 +157,7 @@ pub(super) fn cpu_cost(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// What each additional KiB costs, where it is shown to cost anything.
+/// The cost of each additional KiB, if it is shown to have one.
 fn per_kib(kib: f64, first: &Spread, last: &Spread) -> String {
     let each = 1.0 / kib;
     match sum_of_means(&[(each, &last.values), (-each, &first.values)]) {
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn small_blocks_need_more_depth_than_large_ones() {
         let mut noise = noise(4, 0.01);
-        // Sixteen units and 2 GB/s for all of them together.
+        // Sixteen parallel units, with 2 GB/s in total.
         let facts = facts(&stage("surface", "surface"), |cell, _| {
             let (depth, size) = (at(cell, "iodepth"), at(cell, "block-size"));
             let iops = (depth.min(16.0) / 100e-6).min(2e9 / size) * noise();

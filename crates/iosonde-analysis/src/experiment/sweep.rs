@@ -15,12 +15,12 @@ use iosonde_stats::holm::holm;
 
 /// Share of the best that a lower level may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
-/// Largest p, over all pairs together, at which a difference is significant.
+/// Maximum p value, corrected for all pairs, at which a difference is significant.
 const SHOWN: f64 = 0.05;
-/// Smallest loss of throughput between neighbouring levels that counts as a cliff.
+/// Loss of throughput between neighbouring levels above which it counts as a cliff.
 const CLIFF_FROM: f64 = 0.25;
 
-/// The best level of a line, the sufficient level, and the largest loss between neighbours.
+/// Reports the best level of a line, the lowest sufficient one, and any cliff between neighbours.
 pub(super) fn line(
     answer: &mut Answer,
     facts: &StageFacts,
@@ -70,7 +70,7 @@ pub(super) fn line(
     cliff(answer, name, points, &label);
 }
 
-/// The lowest level shown to be within 5 % of the highest.
+/// The lowest level shown to be within 5 % of the best; `None` if it is the best.
 fn enough<'a>(facts: &StageFacts, axis: &str, points: &[&'a Point]) -> Option<&'a Point> {
     if gate::withheld(points).is_some() {
         return None;
@@ -86,7 +86,7 @@ fn enough<'a>(facts: &StageFacts, axis: &str, points: &[&'a Point]) -> Option<&'
     points.iter().copied().find(|point| is_cheaper && point.at(axis) == Some(enough.cost))
 }
 
-/// The largest drop from a level to the next, if it is significant.
+/// Reports the largest significant drop from a level to the next.
 fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Point) -> String) {
     let rates = |point: &Point| point.per_run(Measure::Bandwidth);
     let pairs = points.windows(2).map(|pair| log_t_p(&rates(pair[1]), &rates(pair[0])));
@@ -110,7 +110,7 @@ fn cliff(answer: &mut Answer, name: &str, points: &[&Point], label: &dyn Fn(&Poi
     ));
 }
 
-/// Compares the lines that differ in one axis alone: `what` over the first of its levels.
+/// Compares cells that differ only in this axis: each level with the first.
 pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
     let Some(of) = facts.stage.axes.iter().find(|each| each.name == axis) else { return };
     let pairs = pairs(facts, axis);
@@ -142,17 +142,17 @@ pub(super) fn compare(answer: &mut Answer, facts: &StageFacts, axis: &str) {
     }
 }
 
-/// Two cells that differ in one axis alone.
+/// Two cells that differ only in one axis.
 struct Pair {
     first: String,
     second: String,
     /// Ratio of the second to the first.
     times: f64,
-    /// Probability of so large a difference if there were none, corrected for all pairs.
+    /// p value of the difference, corrected for all pairs.
     p: f64,
 }
 
-/// Cells that differ in one axis alone from the cell with its first level.
+/// Pairs of a cell with the first level of an axis and a cell that differs only in this axis.
 fn pairs(facts: &StageFacts, axis: &str) -> Vec<Pair> {
     let mut found = Vec::new();
     for (_, points) in facts.lines(axis) {
@@ -173,15 +173,15 @@ fn pairs(facts: &StageFacts, axis: &str) -> Vec<Pair> {
     found
 }
 
-/// Whether each run had the sizes requested by its cell: a level that never reached the engine
-/// still produces a curve.
+/// Warns if a run's transfers do not have the size requested by its cell: a level that never
+/// reached the engine still produces a curve.
 pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     let mut wrong = Vec::new();
     for point in &facts.points {
         let requested = facts.number(point, Parameter::BlockSize);
         for figures in &point.runs {
             let seen = figures.all.total.bytes as f64 / figures.all.total.ops.max(1) as f64;
-            // Short transfers at the end of a region cannot increase the mean.
+            // The tolerance allows for short transfers at the end of a region.
             if let Some(requested) = requested
                 && (seen / requested - 1.0).abs() > 0.01
             {
@@ -198,7 +198,7 @@ pub(super) fn as_planned(answer: &mut Answer, facts: &StageFacts) {
     }
 }
 
-/// Cells that were left out, with each reason once.
+/// Reports the cells that were left out, with each reason once.
 pub(super) fn left_out(answer: &mut Answer, facts: &StageFacts) {
     let reasons = facts.laid_out.left_out.iter().map(|(cell, reason)| (reason, cell));
     for (reason, cells) in grouped(reasons) {

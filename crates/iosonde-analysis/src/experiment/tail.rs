@@ -7,7 +7,7 @@ use iosonde_model::units::count;
 
 /// The figures reported for each level.
 const TAIL: [f64; 5] = [0.5, 0.95, 0.99, 0.999, 0.9999];
-/// Growth of a percentile over that of the mean, within which they grow alike.
+/// Ratios of the growth of a percentile to that of the mean within which they grow alike.
 const ALIKE: (f64, f64) = (0.8, 1.25);
 
 /// A level: one value per run, because the run is the replicate. Requests of a run are not
@@ -18,7 +18,7 @@ struct Level<'a> {
     at: f64,
 }
 
-/// Mean and percentiles by level, and how they grow.
+/// Reports mean and percentiles by level, and their growth.
 pub(super) fn analyse(facts: &StageFacts, before: &[StageFacts]) -> Answer {
     let is_numeric = |name: &str| facts.points.iter().any(|point| point.at(name).is_some());
     let Some(axis) = facts.stage.axes.iter().find(|axis| is_numeric(&axis.name)) else {
@@ -87,7 +87,8 @@ fn one(answer: &mut Answer, level: &Level<'_>) {
     }
 }
 
-/// Which figure grows most from the lowest level to the highest.
+/// Reports the growth from the lowest to the highest level, and whether the tail grows faster than
+/// the mean.
 fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn(&str) -> String) {
     let grows = |measure: Measure| Times::of(last.point, first.point, measure);
     let Some(means) = grows(Measure::Mean) else { return };
@@ -114,7 +115,7 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
         answer.say(format!("Whether {word} grows faster than the mean is {why}."));
         return;
     }
-    // In each run, how many times the mean the percentile is.
+    // The ratio of the percentile to the mean in each run.
     let over_mean = |level: &Level<'_>| -> Vec<f64> {
         let of = |measure| level.point.per_run(measure);
         of(Measure::Quantile(q)).iter().zip(of(Measure::Mean)).map(|(q, mean)| q / mean).collect()
@@ -142,7 +143,7 @@ fn growth(answer: &mut Answer, first: &Level<'_>, last: &Level<'_>, key: &dyn Fn
     });
 }
 
-/// Notes that the depths refer to no knee, or to one that is not sharp.
+/// Notes that the depths refer to no knee, or to one that is undecided or not sharp.
 fn outside(answer: &mut Answer, from: &str, before: &[StageFacts]) {
     let Some((stage, figure)) = from.split_once('.') else { return };
     let Some(source) = before.iter().find(|facts| facts.stage.name == stage) else { return };

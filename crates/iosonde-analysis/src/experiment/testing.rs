@@ -1,4 +1,4 @@
-//! Synthetic stages for tests: runs that are consistent by construction, designed by a file.
+//! Synthetic stages for tests: the design of a file, with runs that are consistent by construction.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -32,7 +32,7 @@ pub fn facts(stage: &Stage, load: impl FnMut(&Cell, u32) -> Load) -> StageFacts 
     of_runs(stage, &Found::new(), &[], |cell, repeat| run_of(&[load(cell, repeat)]))
 }
 
-/// The same, a run for each cell and repeat.
+/// A completed stage: one run for each cell and repeat.
 pub fn of_runs(
     stage: &Stage,
     found: &Found,
@@ -76,7 +76,7 @@ pub fn of_runs(
     StageFacts::of(stage, laid_out, trials, before)
 }
 
-/// The quantity of a cell on an axis.
+/// The number of a cell's level on an axis.
 pub fn at(cell: &Cell, axis: &str) -> f64 {
     cell.levels.iter().find(|level| level.axis == axis).and_then(|level| level.value).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Shared by analyses: building an answer, formatting figures with their variation, and the ratio
-//! of two cells.
+//! Functions for all analyses: building answers, formatting figures with their variation, and
+//! ratios of two cells.
 
 use super::{Answer, AnswerTable, Measure, Point, Spread, StageFacts};
 use crate::finding::{Finding, Severity, Strength};
@@ -67,7 +67,7 @@ impl Spread {
     pub(super) fn formatted(&self, measure: Measure) -> String {
         let mean = measure.formatted(self.mean);
         match self.std_dev {
-            // Below a millionth it is a rounding error.
+            // A deviation below a millionth is a rounding error.
             Some(deviation) if deviation <= self.mean.abs() * 1e-6 => format!("{mean} ± 0"),
             Some(deviation) => format!("{mean} ± {}", measure.formatted(deviation)),
             None => mean,
@@ -102,7 +102,7 @@ impl Point {
         self.figure(measure).map_or("n/a".into(), |spread| spread.formatted(measure))
     }
 
-    /// The same with the interval of its mean.
+    /// The same, with the interval of the mean.
     pub(super) fn with_interval(&self, measure: Measure) -> String {
         self.figure(measure).map_or("n/a".into(), |spread| spread.with_interval(measure))
     }
@@ -113,7 +113,7 @@ impl Point {
 pub(super) struct Times {
     pub(super) times: f64,
     pub(super) interval: Option<Interval>,
-    /// Probability of a ratio this far from 1 if they do not differ.
+    /// p value of the difference.
     pub(super) p: f64,
 }
 
@@ -130,12 +130,12 @@ impl Times {
         Some(Times { times, interval: log_t_ratio(one, other), p: log_t_p(one, other) })
     }
 
-    /// With the interval of one of several comparisons, chosen because it is far from 1.
+    /// The ratio with an interval corrected for its selection among several comparisons.
     pub(super) fn among(self, one: &[f64], other: &[f64], comparisons: usize) -> Times {
         Times { interval: log_t_ratio_among(one, other, comparisons), ..self }
     }
 
-    /// Whether the interval shows that they differ.
+    /// Whether the interval shows that the cells differ.
     pub(super) fn differ(&self) -> bool {
         self.interval.is_some_and(|interval| !interval.holds(1.0))
     }
@@ -145,7 +145,7 @@ impl Times {
         self.formatted_as("95 %")
     }
 
-    /// The same with what the interval is of: `95 % of all 7 sizes together`.
+    /// The same with a description of the interval: `95 % over all 7 sizes together`.
     pub(super) fn formatted_as(&self, what: &str) -> String {
         let times = count::significant(self.times);
         match self.interval {
@@ -158,16 +158,16 @@ impl Times {
     }
 }
 
-/// What stands where a figure has no interval for want of repeats.
+/// Text in place of an interval if there are too few repeats.
 pub const TOO_FEW: &str = "too few for an interval";
 
-/// How an analysis begins that had nothing to go by.
+/// Beginning of the answer of an analysis without usable runs.
 pub const NONE_USABLE: &str = "No run can be used";
 
-/// In a sentence that concludes nothing.
+/// Text in sentences without a conclusion.
 pub const UNDECIDED: &str = "not decidable yet";
 
-/// ` (95 % 7.50 to 8.30, n = 5)`, or the range of too few runs for an interval.
+/// ` (95 % 7.50 to 8.30, n = 5)`, or the range if there are too few runs for an interval.
 pub(super) fn interval(
     interval: Option<Interval>,
     runs: usize,
@@ -184,7 +184,7 @@ pub(super) fn interval(
     }
 }
 
-/// A point with so many requests in flight as a level of a knee; `None` unless it has a rate.
+/// A point with `n` requests in flight as a level of the knee search; `None` if it has no rate.
 pub(super) fn level(point: &Point, n: f64) -> Option<Level> {
     let rates = point.per_run(Measure::Iops);
     let latencies = point.per_run(Measure::Mean).iter().map(|ns| ns / 1e9).collect();
@@ -206,7 +206,7 @@ pub fn slug(text: &str) -> String {
     parts.collect::<Vec<_>>().join("-")
 }
 
-/// A setting of a stage; where it has but one, the stage.
+/// Name of a setting; the heading of the stage if the stage has no axes.
 pub(super) fn setting(facts: &StageFacts, point: &Point) -> String {
     if point.levels.is_empty() { facts.stage.heading().into() } else { point.name() }
 }
@@ -225,7 +225,7 @@ pub(super) fn lines<'a>(facts: &'a StageFacts, axis: &str) -> Vec<(String, Vec<&
     lines.filter(|(_, points)| !points.is_empty()).collect()
 }
 
-/// Fewest runs of a point: the n of statements about all of them.
+/// Smallest number of runs of any point: the n of statements about all points.
 pub(super) fn runs(points: &[&Point]) -> usize {
     points.iter().map(|point| point.runs.len()).min().unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! What the levels above a knee add, and what they cost.
+//! Gain in throughput of the levels above a knee, and their cost in latency.
 
 use super::super::gate::{self, Ranking, Side};
 use super::super::words::Times;
@@ -6,14 +6,14 @@ use super::super::{Measure, Point};
 use super::Line;
 use iosonde_model::units::count;
 
-/// Share of throughput that no higher level may add where none is said to add any.
+/// Maximum gain of any higher level if the report says that none adds throughput.
 const NONE_WITHIN: f64 = 0.05;
-/// Share of the largest gain that the named level has at least.
+/// Minimum share of the largest gain that the named level has.
 const MOST_OF_GAIN: f64 = 0.75;
 
 impl Line<'_> {
-    /// Ends a sentence that places the knee: the throughput that a higher level is shown to add,
-    /// with its cost, or that none does.
+    /// The end of the sentence about the knee: the gain of a higher level and its cost in latency,
+    /// or that no level adds throughput.
     pub(super) fn beyond(&self, knee: &Point) -> String {
         let above = self.points.iter().filter(|point| point.at(self.axis) > knee.at(self.axis));
         let gains =
@@ -44,8 +44,8 @@ impl Line<'_> {
         }
     }
 
-    /// The lowest level above the knee that adds most of what any does, unless the knee is itself
-    /// among the levels of the highest throughput.
+    /// The lowest level above the knee with most of the largest gain; `None` if the knee is among
+    /// the levels of the highest throughput.
     fn gain<'a>(&self, knee: &Point, gains: &[(&'a Point, Times)]) -> Option<(&'a Point, Times)> {
         let is_highest = match gate::ranking(self.points, Measure::Iops)? {
             Ranking::Best(best) => best.cell == knee.cell,

@@ -1,31 +1,31 @@
-//! Whether the depths of a sweep are what they are called: Little's law, and the requested depth.
+//! Checks the depths of a sweep: Little's law, and whether the requested depth was reached.
 
 use super::super::{Answer, Measure, StageFacts, gate};
 use super::Line;
 use crate::finding::{Severity, Strength};
 use iosonde_model::units::count;
 
-/// Difference of mean queue depth and X R at or above which Little's law is reported as violated;
-/// runs whose ends alone may make as much are not held against it.
+/// Relative difference of mean queue depth and X R above which Little's law is violated. Runs whose
+/// ends alone can cause this difference are ignored.
 const LITTLE_WITHIN: f64 = 0.05;
 /// Share of the requested depth below which it was not reached.
 const REACHED_FROM: f64 = 0.95;
 
 impl Line<'_> {
-    /// Little's law in every run that is long enough to show it.
+    /// Reports Little's law over all runs that are long enough to show it.
     pub(super) fn littles_law(&self, answer: &mut Answer) {
         let mut worst: f64 = 0.0;
         let mut shown = 0;
         for figures in self.points.iter().flat_map(|point| &point.runs) {
             let all = &figures.all;
             let Some(mean) = all.total.latency.mean_ns else { continue };
-            // The requests in flight as the run begins and ends belong to it in part only.
+            // Requests in flight when the run begins or ends belong to it only in part.
             let in_part = 2.0 * all.depth_seen / all.total.ops as f64;
             if all.depth_seen <= 0.0 || in_part >= LITTLE_WITHIN {
                 continue;
             }
             let residual = (all.total.iops * mean / 1e9 / all.depth_seen - 1.0).abs();
-            // A long one counts whole if it ends within the run, and not at all if it does not.
+            // A long request counts in full if it ends within the run, else not at all.
             let longest_ns = all.total.latency.max_ns.unwrap_or(0) as f64;
             let of_ends = 2.0 * longest_ns / figures.window_ns.max(1) as f64;
             if residual <= LITTLE_WITHIN || residual > of_ends {
@@ -60,7 +60,7 @@ impl Line<'_> {
         }
     }
 
-    /// Whether the requested depths were reached.
+    /// Warns if the requested depths were not reached.
     pub(super) fn reached(&self, answer: &mut Answer, facts: &StageFacts) {
         let missed = self.points.iter().filter_map(|point| {
             let (seen, requested) = (point.mean(Measure::Depth)?, facts.depth(point));

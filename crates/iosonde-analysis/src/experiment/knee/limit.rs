@@ -1,4 +1,4 @@
-//! Limits that are not the storage's own, such as a rate limiter: where they hold there is no knee.
+//! Limits outside the storage, such as a rate limiter: a sweep that reaches one has no knee.
 
 use super::super::words::Times;
 use super::super::{Answer, Measure, Point, StageFacts, gate};
@@ -8,30 +8,30 @@ use iosonde_model::units::count;
 use iosonde_stats::step::two_levels;
 use iosonde_stats::summary::Summary;
 
-/// Share of the highest mean rate from which a level belongs to the plateau.
+/// Share of the highest mean rate at or above which a level belongs to the plateau.
 const PLATEAU_FROM: f64 = 0.9;
-/// Relative difference of two rates that one limiter sets.
+/// Maximum relative difference of two rates set by one limiter.
 const SAME_WITHIN: f64 = 0.02;
-/// Smallest fall within the runs of a level.
+/// Minimum fall of the rate within the runs of a level, as a share.
 const FALL_FROM: f64 = 0.05;
-/// Share of the variance over time that a fall must explain.
+/// Minimum share of the variance over time that a fall explains.
 const EXPLAINED: f64 = 0.6;
-/// Levels at the end of a sweep that have one rate to show a limiter.
+/// Minimum number of levels of one rate at the end of a sweep that show a limiter.
 const EQUAL_LEVELS: usize = 3;
-/// Relative difference of the means of these levels at most.
+/// Maximum relative difference of the means of these levels.
 const EQUAL_WITHIN: f64 = 0.002;
-/// Dispersion of these levels at most, over that which their service explains: nine runs are so
-/// alike by chance once in ten thousand times.
+/// Dispersion of these levels, relative to that explained by service times, below which a limiter
+/// is shown: nine runs have so little by chance once in ten thousand times.
 const EVEN_BELOW: f64 = 0.05;
-/// The same up to which it is not decided: nine runs are so alike once in a hundred times.
+/// The same below which it is undecided: nine runs have so little once in a hundred times.
 const MAY_BE_EVEN_BELOW: f64 = 0.2;
-/// Share of their rate by which a lower level is above it.
+/// Share above the rate of these levels beyond which a lower level shows a burst.
 const BURST_FROM: f64 = 0.02;
-/// Share of a run that its levels before and after a fall last at least, as its reciprocal.
+/// Reciprocal of the minimum share of a run before and after a fall.
 const SHORTEST_SHARE: usize = 10;
 
 impl Line<'_> {
-    /// Names a limit in place of a knee, or says that there may be one; whether either.
+    /// Reports a limit, or a possible one, instead of a knee. Returns whether it did.
     pub(super) fn is_limited(&self, answer: &mut Answer, facts: &StageFacts) -> bool {
         let plateau = self.plateau();
         let named = limit_of_most(facts, &plateau).zip(plateau.first().copied());
@@ -40,7 +40,7 @@ impl Line<'_> {
         true
     }
 
-    /// Names a limit that only its exact rate shows, or says that it may be one; whether either.
+    /// Reports a limit, or a possible one, that only its exact rate shows. Returns whether it did.
     fn is_exact_limit(&self, answer: &mut Answer) -> bool {
         let Some((even, first)) = self.exact_rate() else { return false };
         match self.is_more_even_than_service(&even, first) {
@@ -69,8 +69,8 @@ impl Line<'_> {
         }
     }
 
-    /// The levels of one exact rate at the end of the sweep, if it is the highest and their
-    /// latencies scatter, and the first of them.
+    /// The levels of one exact rate at the end of the sweep, and the first of them, if no level has
+    /// a higher rate and the latencies scatter.
     fn exact_rate(&self) -> Option<(Even<'_>, &Point)> {
         gate::withheld(self.points).is_none().then_some(())?;
         let even = self.even_end()?;
@@ -80,11 +80,11 @@ impl Line<'_> {
         (!is_below_peak && gate::latencies_scatter(first)).then_some((even, first))
     }
 
-    /// Whether a rate is more even than the service of requests explains, so that something else
-    /// sets it; `None` where that is not shown. What busy servers do in equal times varies as the
-    /// times of single requests do (a renewal process: the dispersion approaches their squared
-    /// coefficient of variation). Those times show only where no request waits for another: at a
-    /// full queue latencies scatter before servers of constant speed, too.
+    /// Whether a rate is more even than service times explain, so that something else sets it;
+    /// `None` if undecided. The completions of busy servers are a renewal process: their dispersion
+    /// approaches the squared coefficient of variation of the service times. Latencies show the
+    /// service times only if no request waits: at a full queue, they scatter even before servers of
+    /// constant speed.
     fn is_more_even_than_service(&self, even: &Even<'_>, first: &Point) -> Option<bool> {
         let scatter = self.service_scatter(first)?;
         let explained = scatter.powi(2).min(1.0);
@@ -94,8 +94,8 @@ impl Line<'_> {
         (even.dispersion < EVEN_BELOW * explained).then_some(true)
     }
 
-    /// Standard deviation of the latencies as a share of their mean where no request waits for
-    /// another: at the levels below one, and with one request in flight. The least of them.
+    /// Coefficient of variation of the latencies without queueing: the smallest over the levels
+    /// below `saturated` and the level with one request in flight.
     fn service_scatter(&self, saturated: &Point) -> Option<f64> {
         let n = |point: &Point| point.at(self.axis).zip(self.per_level).map(|(at, per)| at * per);
         let is_alone = |point: &Point| n(point).is_some_and(|n| n <= 1.0);
@@ -104,8 +104,8 @@ impl Line<'_> {
         levels.filter_map(|point| gate::scatter(point)).min_by(f64::total_cmp)
     }
 
-    /// Names a limiter whose burst only lower levels lived on; whether there is one. The levels of
-    /// the end of the sweep then have one rate, exactly, and a lower level has more.
+    /// Reports a limiter whose burst only lower levels used: the levels at the end of the sweep
+    /// have exactly one rate, and a lower level has a higher one. Returns whether there is one.
     pub(super) fn is_burst(&self, answer: &mut Answer) -> bool {
         let Some((peak, level)) = self.burst() else { return false };
         answer.find(&self.key("knee_undecided"), 1.0);
@@ -125,7 +125,7 @@ impl Line<'_> {
         true
     }
 
-    /// The level of the highest rate, and those of the exact rate of the limiter above it.
+    /// The level with the highest rate, and the higher levels with the exact rate of the limiter.
     fn burst(&self) -> Option<(&Point, Even<'_>)> {
         gate::withheld(self.points).is_none().then_some(())?;
         let even = self.even_end()?;
@@ -137,7 +137,7 @@ impl Line<'_> {
         (is_below && is_higher).then_some((peak, even))
     }
 
-    /// The levels at the end of the sweep whose runs all have the same number of requests, nearly.
+    /// The levels at the end of the sweep whose runs all have nearly the same number of requests.
     fn even_end(&self) -> Option<Even<'_>> {
         let last = self.points.last()?.mean(Measure::Iops)?;
         let is_equal = |point: &&&Point| {
@@ -167,15 +167,15 @@ impl Line<'_> {
         ));
     }
 
-    /// A limit that holds at a level, or at the next one.
+    /// A known limit at this level or at the next one.
     pub(super) fn limit_near(&self, facts: &StageFacts, point: &Point) -> Option<String> {
         let from = self.points.iter().position(|each| each.cell == point.cell)?;
         let near = self.points.iter().skip(from).take(2);
         near.filter_map(|point| gate::known_limit(facts, point)).next()
     }
 
-    /// Withholds a knee at a level whose rate falls within its runs, as after a burst: it has not
-    /// one rate, and more depth is not why it stops growing.
+    /// Why a knee is withheld at a level whose rate falls within its runs, as after a burst: it has
+    /// several rates, and depth is not the reason why throughput stops growing.
     pub(super) fn falls_within(&self, facts: &StageFacts, point: &Point) -> Option<String> {
         let rates = mean_over_time(facts, point);
         let step = two_levels(&rates, rates.len().div_ceil(SHORTEST_SHARE))?;
@@ -201,19 +201,19 @@ impl Line<'_> {
     }
 }
 
-/// Levels of one rate.
+/// Levels with the same rate.
 struct Even<'a> {
     points: Vec<&'a Point>,
-    /// Operations per second of the last.
+    /// Operations per second of the last level.
     mean: f64,
-    /// Largest relative distance of a run from that.
+    /// Maximum relative distance of a run from `mean`.
     width: f64,
-    /// Variance of the requests of a run over their number.
+    /// Index of dispersion of the requests per run.
     dispersion: f64,
 }
 
-/// The limit that holds most levels of a plateau of several: they name it, or do the rate at which
-/// another level of the plateau was limited after its burst.
+/// The limit of most levels of a plateau: they report it, or have the rate to which another level
+/// of the plateau was limited after its burst.
 fn limit_of_most(facts: &StageFacts, plateau: &[&Point]) -> Option<String> {
     let limited = plateau.iter().find_map(|point| rate_limit(facts, point));
     let is_held = |point: &&&Point| {
@@ -231,7 +231,7 @@ fn limit_of_most(facts: &StageFacts, plateau: &[&Point]) -> Option<String> {
     named.or(limited.map(|(name, _)| name)).filter(|_| is_most)
 }
 
-/// The mean of the runs of a level in each interval, operations per second.
+/// The mean over the runs of a level for each interval, operations per second.
 fn mean_over_time(facts: &StageFacts, point: &Point) -> Vec<f64> {
     let runs: Vec<Vec<f64>> =
         facts.of_cell(point.cell).iter().map(|trial| trial.series.iops()).collect();
@@ -240,13 +240,13 @@ fn mean_over_time(facts: &StageFacts, point: &Point) -> Vec<f64> {
     (0..shortest).map(mean).collect()
 }
 
-/// Operations per second in the second half of the runs: after a burst, if there was one.
+/// Operations per second in the second half of the runs, after any burst.
 fn later_rate(facts: &StageFacts, point: &Point) -> Option<f64> {
     let rates = mean_over_time(facts, point);
     Summary::of(&rates[rates.len() / 2..]).map(|summary| summary.mean)
 }
 
-/// A rate limiter that a run of a level shows, with the operations per second after its burst.
+/// A rate limiter found in a run of a level, with the operations per second after its burst.
 fn rate_limit(facts: &StageFacts, point: &Point) -> Option<(String, f64)> {
     facts.of_cell(point.cell).iter().flat_map(|trial| &trial.findings).find_map(|finding| {
         match finding.evidence.get("sustained_iops")? {

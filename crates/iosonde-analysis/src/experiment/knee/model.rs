@@ -1,5 +1,5 @@
-//! Which simple queue a sweep behaves like, where throughput falls, and where it is above what the
-//! latency at depth 1 allows.
+//! The simple queueing model that fits a sweep, a fall of throughput at its end, and levels whose
+//! throughput exceeds what the latency at depth 1 allows.
 
 use super::super::gate::{self, Ranking};
 use super::super::words::{self, Times, runs};
@@ -15,21 +15,21 @@ use iosonde_stats::queue::{self, Fitted, Model, Queue};
 use iosonde_stats::scatter::Scatter;
 use iosonde_stats::usl;
 
-/// Largest p, over all levels together, at which a difference is shown.
+/// Maximum p value of a misfit of a model, over all levels together.
 const SHOWN: f64 = 0.05;
-/// The same for a warning that one of the levels is above the bound.
+/// Maximum corrected p value for a warning that a level is above the bound.
 const SHOWN_ABOVE: f64 = 0.02;
 
-/// Share by which a level may lie beyond the end of a rise and still show it.
+/// Share by which a level may lie beyond the end of a rise and still belong to it.
 const ON_THE_RISE_WITHIN: f64 = 0.05;
 
-/// Latency over that at depth 1 up to which an interval may reach where there is no queueing.
+/// Excess over the latency at depth 1 up to which an interval may reach without queueing.
 const NO_QUEUE_WITHIN: f64 = 0.05;
 
-/// Latency over that at depth 1 above which there is queueing.
+/// Ratio to the latency at depth 1 above which there is queueing.
 const QUEUE_FROM: f64 = 1.01;
 
-/// Residual below which only that is reported.
+/// Smaller residuals are reported as below this one.
 const SMALLEST_RESIDUAL: f64 = 0.001;
 
 const NOT_SATURATED: &str = "a linear rise, not saturated in this sweep";
@@ -38,7 +38,7 @@ const NOT_SATURATED: &str = "a linear rise, not saturated in this sweep";
 type Formatter<'a> = &'a dyn Fn(f64) -> String;
 
 impl Line<'_> {
-    /// The fitted queueing model; depths are reported as levels of the axis.
+    /// Reports the fitted queueing model. Depths are reported as levels of the axis.
     pub(super) fn queue(&self, answer: &mut Answer, levels: &[Level], per_level: f64, seed: u64) {
         let rates: Vec<usl::Level> =
             levels.iter().map(|level| (level.n, level.rates.clone())).collect();
@@ -114,8 +114,8 @@ impl Line<'_> {
         }
     }
 
-    /// How a rise that ends at this depth is called, and what the latencies of the levels below
-    /// its end show of queueing. A rise without queueing is linear.
+    /// The name of a rise that ends at this depth, and a remark about queueing at the levels below
+    /// its end. A rise with queueing is not called linear.
     fn queueing(&self, rises_to: f64) -> (&str, String) {
         const LINEAR: &str = "a linear rise";
         let n = |point: &Point| self.level(point).map_or(f64::INFINITY, |level| level.n);
@@ -150,7 +150,7 @@ impl Line<'_> {
         }
     }
 
-    /// A rise that fewer than two levels lie on is none: throughput is constant from some level on.
+    /// The text for a constant rate, if fewer than two levels lie on the rise of the model.
     fn constant(&self, model: &Model, levels: &[Level]) -> Option<String> {
         let Model::Bounds { base_response, most: Some(most) } = model else { return None };
         let rises_to = base_response * most;
@@ -173,7 +173,8 @@ impl Line<'_> {
         ))
     }
 
-    /// A rise whose end no two levels show: its maximum would be that of the last level alone.
+    /// The text for a rise without two levels beyond its end, whose maximum would be that of the
+    /// last level alone.
     fn rise(&self, model: &Model, levels: &[Level]) -> Option<String> {
         let Model::Bounds { base_response, most } = model else { return None };
         let last = self.settings(&[self.points.last()?]);
@@ -193,7 +194,7 @@ impl Line<'_> {
         }
     }
 
-    /// A drop of throughput beyond its peak, and the universal scalability law if it applies.
+    /// Reports a fall of throughput beyond its peak, with the universal scalability law if it fits.
     fn falls(&self, answer: &mut Answer, rates: &[usl::Level], per_level: f64, seed: u64) {
         let formatted = |depth: f64| self.setting(depth / per_level);
         let Some(fall) = usl::fall(rates, seed).filter(|fall| fall.is_real()) else { return };
@@ -220,7 +221,7 @@ impl Line<'_> {
         ));
     }
 
-    /// Whether the throughput at a level and at the last one is not shown to differ.
+    /// Whether the throughput of a level and of the last one are not shown to differ.
     fn is_tied_with_the_last(&self, level: f64) -> bool {
         let Some(Ranking::Ties { points, .. }) = gate::ranking(self.points, Measure::Iops) else {
             return false;
@@ -231,7 +232,7 @@ impl Line<'_> {
         points.iter().any(|point| Some(point.cell) == last) && points.iter().any(|p| is_peak(&p))
     }
 
-    /// Points above N / R(1) do not show a faster device: something else served the requests.
+    /// Warns of throughput above N / R(1), which does not show a faster device.
     fn above(&self, answer: &mut Answer, fitted: &Queue, levels: &[Level], formatted: Formatter) {
         let shown = above_bound(levels);
         let shown = shown.iter().filter(|(n, _)| fitted.above_bound.iter().any(|(at, _)| at == n));
@@ -249,8 +250,8 @@ impl Line<'_> {
     }
 }
 
-/// Levels whose throughput is shown to be above N / R(1), with its ratio to that: the repeats of
-/// both, tested over all levels together.
+/// Levels whose throughput is shown to be above N / R(1), with the ratio of the two. The repeats of
+/// both are compared, with Holm's correction over all levels.
 fn above_bound(levels: &[Level]) -> Vec<(f64, Times)> {
     let Some((first, deeper)) = levels.split_first().filter(|(first, _)| first.n == 1.0) else {
         return Vec::new();

@@ -1,31 +1,31 @@
-//! Whether a sweep is saturated at its end, and the lowest level that brings nearly all.
+//! Whether a sweep is saturated at its end, and the lowest level with nearly the best throughput.
 
 use super::super::words::Times;
 use super::super::{Answer, Measure, Point, gate};
 use super::Line;
 use iosonde_stats::knee;
 
-/// Share of the best that a lower level may lack.
+/// Share of the best throughput that a lower level may lack.
 const ENOUGH_WITHIN: f64 = 0.05;
 
 /// Share by which throughput may grow less than the depth and still count as proportional.
 const PROPORTIONAL_WITHIN: f64 = 0.05;
 
-/// How throughput grows to the last level from the one of half its depth.
+/// Growth of throughput from half the depth of the last level to the last level.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Growth {
-    /// Not shown to be less than proportional.
+    /// At least 5 %, and not shown to be less than proportional to the depth.
     Proportional,
-    /// By 5 % at least, but less than the depth.
+    /// At least 5 %, but less than proportional.
     Less,
-    /// Whether by 5 % is not shown.
+    /// Whether it is at least 5 % is undecided.
     Undecided,
-    /// By less than 5 %.
+    /// Less than 5 %.
     Ended,
 }
 
 impl Line<'_> {
-    /// The growth to the last level: how large, and from which level.
+    /// The growth to the last level, its ratio, and the level at half the depth.
     pub(super) fn growth(&self) -> Option<(Growth, Times, &Point)> {
         let last = self.points.last()?;
         let top = last.at(self.axis)?;
@@ -43,7 +43,8 @@ impl Line<'_> {
         Some((growth, gain, half))
     }
 
-    /// Whether the last doubling still gained 5 %, and the lowest level with 95 % of the best.
+    /// Reports whether the last doubling still gained 5 %, and the lowest level with 95 % of the
+    /// best throughput.
     pub(super) fn saturation(&self, answer: &mut Answer) {
         if gate::withheld(self.points).is_some() {
             return;
@@ -71,8 +72,7 @@ impl Line<'_> {
         }
     }
 
-    /// The lowest level within 5 % of the best, if it is shown that it is and the one below it is
-    /// not.
+    /// Reports the lowest level shown to be within 5 % of the best, and undecided ones below it.
     fn enough(&self, answer: &mut Answer) {
         let Some((_, best)) = gate::highest(self.points, Measure::Iops) else { return };
         let share = 1.0 - ENOUGH_WITHIN;

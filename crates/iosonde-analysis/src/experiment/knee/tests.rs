@@ -48,7 +48,7 @@ fn wrong_depths_are_found_where_runs_are_long_enough_to_show_them() {
         analyse(&facts, &[]).warnings.iter().any(|finding| finding.code == "little")
     };
     assert!(violated(|depth| 2_000.0 * depth.min(8.0), |max| max));
-    // One request in flight at each end of thirty is a fifteenth of them.
+    // One of thirty requests in flight at each end is a fifteenth of all.
     assert!(!violated(|_| 1.0, |max| max));
     // Requests of up to two seconds, which may end within the run or not.
     assert!(!violated(|depth| 2_000.0 * depth.min(8.0), |_| 2_000_000_000));
@@ -63,7 +63,7 @@ fn what_more_depth_adds_is_said_with_its_numbers() {
     let adds = "Set iodepth 2 for the most throughput per latency: iodepth 4 adds 3";
     assert!(words.contains(adds) && words.contains(" for 1.4"), "{words}");
     assert!(!words.contains("rather than throughput"), "{words}");
-    // A twentieth more, as shown beside the highest throughput.
+    // A gain of nearly a twentieth, reported with the highest throughput.
     let little = |depth: f64| if depth < 8.0 { 5_000.0 * depth.min(4.0) } else { 20_900.0 };
     let words = said(&noisy(1, 0.002, little));
     let adds = "Set iodepth 4 for the most throughput per latency: iodepth 8 adds 4.";
@@ -75,7 +75,7 @@ fn what_more_depth_adds_is_said_with_its_numbers() {
 
 #[test]
 fn no_queueing_is_said_only_where_latencies_show_none() {
-    // Beside a neighbour: at depth 4 latency is 3 % more than at depth 1.
+    // At depth 4, latency is 3 % higher than at depth 1.
     let early = |depth: f64| 2_000.0 * depth.min(5.3) * if depth == 4.0 { 0.97 } else { 1.0 };
     let words = said(&noisy(1, 0.002, early));
     assert!(words.contains("a rise to 10,6"), "{words}");
@@ -89,7 +89,7 @@ fn no_queueing_is_said_only_where_latencies_show_none() {
     assert!(words.contains("a linear rise to 1") && !words.contains("queueing b"), "{words}");
 }
 
-/// Runs of 30 s whose counts scatter as those of a limiter, or of a queue.
+/// Runs of 30 s with this scatter of their counts: small for a limiter, larger for a queue.
 fn bursting(scatter: f64, peak: f64) -> StageFacts {
     let mut noise = noise(7, scatter);
     facts(&stage("queue-depth", "queue-depth"), |cell, _| {
@@ -141,7 +141,7 @@ fn levels_of_one_exact_rate_are_a_limit_only_where_service_scatters() {
 
 #[test]
 fn a_full_queue_before_servers_of_constant_speed_is_no_limit() {
-    // Three servers: at depth 4 a request waits for none or for one.
+    // Three servers: at depth 4, a request waits for at most one other.
     let servers = || {
         facts(&stage("queue-depth", "queue-depth"), |cell, _| {
             let depth = at(cell, "iodepth");
@@ -155,7 +155,7 @@ fn a_full_queue_before_servers_of_constant_speed_is_no_limit() {
     let limited = |depth: f64| if depth < 3.0 { 0.5 } else { 1.4 / depth };
     let words = analyse(&with_scatter(servers(), limited), &[]).sentences.join("\n");
     assert!(words.contains("a limit, as of a rate limiter") && !words.contains("Set "), "{words}");
-    // Without a level below, either may be.
+    // Without a lower level, both are possible.
     let mut facts = with_scatter(servers(), full);
     facts.points.retain(|point| point.at("iodepth") >= Some(4.0));
     let words = analyse(&facts, &[]).sentences.join("\n");
@@ -165,7 +165,7 @@ fn a_full_queue_before_servers_of_constant_speed_is_no_limit() {
 
 #[test]
 fn a_rate_that_is_as_even_as_its_service_is_no_limit() {
-    // Counts of 60,000 requests that vary by 0.01 or 0.001 of what independent arrivals do.
+    // Counts of 60,000 requests whose dispersion is 0.01 or 0.001 of independent arrivals'.
     let said = |dispersion: f64| {
         let mut flat = with_scatter(bursting(0.0, 6_000.0), |_| 0.1);
         let mut noise = noise(7, f64::sqrt(dispersion / 60_000.0));
@@ -242,7 +242,7 @@ fn what_follows_a_knee_at_the_lower_edge_is_a_sentence() {
 
 #[test]
 fn a_maximum_that_only_the_last_level_shows_is_not_stated() {
-    // 300 servers: the last level is on the rise, or a little below it.
+    // 300 servers: the last level lies on the rise or slightly below it.
     for (below, seed) in [(1.0, 1), (1.0, 2), (0.97, 3), (0.97, 4)] {
         let mut noise = noise(seed, 0.003);
         let facts = facts(&stage("queue-depth", "queue-depth"), |cell, _| {
@@ -278,7 +278,7 @@ fn throughput_that_falls_is_reported_and_one_that_does_not_is_not() {
     assert!(sweep(|depth| 2_000.0 * depth.min(8.0)).found("fall_share").is_none());
 }
 
-/// Runs that differ from each other by this much, by the numbers `seed` draws.
+/// Runs with this relative noise, from random numbers with this seed.
 fn noisy(seed: u64, relative: f64, shape: fn(f64) -> f64) -> StageFacts {
     let mut noise = noise(seed, relative);
     facts(&stage("queue-depth", "queue-depth"), |cell, _| {
@@ -316,7 +316,7 @@ fn of_ties_the_figures_are_those_of_the_highest_and_no_fall_is_named() {
 #[test]
 fn a_limit_that_most_of_the_plateau_names_is_no_knee() {
     let mut facts = sweep(|depth| 2_000.0 * depth.min(8.0));
-    // Not at the knee, nor at the level above it.
+    // The limit holds neither at the knee nor at the level above it.
     let above = |trial: &&mut TrialFigures| facts.points[trial.cell].at("iodepth") > Some(16.0);
     for trial in facts.trials.iter_mut().filter(above) {
         trial.findings.push(Finding::new(

@@ -1,5 +1,4 @@
-//! What is said of rounds: the verdict, each tracked figure against its limits, and the convergence
-//! table.
+//! Report on rounds: verdict, each tracked figure against its limits, and convergence table.
 
 use super::super::{Answer, Measure, StageFacts};
 use super::{Steadiness, Tracked};
@@ -8,9 +7,9 @@ use iosonde_model::spec::experiment::Rounds;
 use iosonde_model::units::count::percent;
 use iosonde_stats::steady_state::Window;
 
-/// Tracked figures whose windows stand in the convergence table; of more, only the values do.
+/// Maximum number of tracked figures for which the convergence table has range and slope.
 const MOST_WITH_WINDOWS: usize = 4;
-/// Drift per round, as a share, that the rule itself allows over a window of five.
+/// Drift per round, as a share, that the limits allow over a window of five rounds.
 const ALLOWED_DRIFT: f64 = 0.025;
 
 impl Steadiness {
@@ -39,7 +38,7 @@ impl Steadiness {
         answer
     }
 
-    /// Each tracked figure against its limits.
+    /// Reports each tracked figure against its limits.
     pub(crate) fn say_all_tracked(&self, answer: &mut Answer, limits: &Rounds) {
         self.tracked.iter().for_each(|each| self.say_tracked(answer, each, limits));
     }
@@ -76,7 +75,7 @@ impl Steadiness {
         }
     }
 
-    /// The fitted line over the number of the round, as the specification reports it.
+    /// The fitted line over the round number, in the form of the specification.
     fn fit(&self, measure: Measure, window: &Window) -> String {
         let first = f64::from(self.window_start.unwrap_or(0) + 1);
         let at_zero = window.start - window.slope * first;
@@ -118,7 +117,8 @@ impl Steadiness {
         }
     }
 
-    /// A row for each round: the figures, and range and slope of the window that ends with it.
+    /// Adds a table with one row per round: the figures, and range and slope of the window that
+    /// ends with it.
     fn convergence(&self, answer: &mut Answer, limits: &Rounds) {
         let with_windows = self.tracked.len() <= MOST_WITH_WINDOWS;
         let mut columns = vec!["round".to_owned()];

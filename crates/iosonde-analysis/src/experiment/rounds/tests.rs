@@ -29,7 +29,7 @@ fn of(facts: &StageFacts) -> &Steadiness {
 
 #[test]
 fn the_first_steady_window_gives_the_figures() {
-    // Falls to 20k within six rounds, and stays there.
+    // The rate falls to 20k within six rounds and stays there.
     let facts = rounds(12, |round| 20e3 * (1.0 + 2.0 / f64::from(1 + round * round)));
     let steadiness = of(&facts);
     assert!(steadiness.is_steady, "{steadiness:?}");
@@ -39,7 +39,7 @@ fn the_first_steady_window_gives_the_figures() {
         |start: usize| Window::of(&values[start..start + 5]).unwrap().is_steady(0.20, 0.10);
     assert_eq!((0..).find(|start| steady(*start)), Some(start as usize));
     assert!(start > 1 && !steady(start as usize - 1));
-    // The point has the five runs of the window alone; the untracked one has them too.
+    // Both points, tracked and untracked, have only the five runs of the window.
     assert_eq!(facts.points[1].runs.len(), 5);
     assert_eq!(facts.points[0].runs.len(), 5);
     let mean = values[start as usize..start as usize + 5].iter().sum::<f64>() / 5.0;
@@ -68,7 +68,7 @@ fn a_steady_state_that_is_left_while_it_is_measured_is_reported() {
     assert_eq!(steadiness.verdict(), "steady from round 1, lost in round 8");
     assert!(left.answers[0].1.warnings.iter().any(|each| each.code == "steady_state_left"));
     assert!(matches!(left.points[0].standing, Standing::LowConfidence(_)));
-    // The look-alike: the same window, and what follows is the same.
+    // The same window without a change after it.
     let kept = held(5, &|_| 20e3);
     let steadiness = of(&kept);
     assert_eq!((steadiness.is_steady, steadiness.left_in), (true, None));
@@ -135,7 +135,7 @@ fn a_tracked_run_that_failed_is_in_no_steady_window() {
     assert_eq!(of(&facts).window_start, Some(3), "the first window without round 3");
 }
 
-/// Hits and false alarms over 200 seeds: what settles is found steady, what falls is not.
+/// Hits and false alarms over 200 seeds: settling rates are found steady, falling ones are not.
 #[test]
 fn what_settles_is_found_and_what_falls_is_not() {
     let (mut settled, mut fell) = (0, 0);
@@ -156,7 +156,7 @@ fn what_settles_is_found_and_what_falls_is_not() {
     assert!(fell <= 10, "{fell} of 200 falls of 5 % per round");
 }
 
-/// The same of held rounds: noise alone is no change, and a fast region that is full is one.
+/// The same for held rounds: noise alone is no change, but the end of a fast region is.
 #[test]
 fn held_rounds_find_a_change_and_take_no_noise_for_one() {
     let stage = stage_of(&STAGE.replace("MAX", "25").replace("track", "hold = 5, track"));
