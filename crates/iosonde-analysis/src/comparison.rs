@@ -53,7 +53,6 @@ pub struct Request {
     pub allow: Vec<Kind>,
     /// Metrics to compare, by stored name; empty for the default ones.
     pub metrics: Vec<String>,
-    /// Limits on changes.
     pub gates: Vec<Gate>,
     /// Whether the runs of the two sides alternated: the n-th run of each side forms a round.
     pub in_rounds: bool,
@@ -95,7 +94,7 @@ fn differing(differences: &[Difference]) -> String {
     )
 }
 
-/// Two sides compared.
+/// Result of the comparison of two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Names and sizes of A and B.
@@ -108,7 +107,7 @@ pub struct Comparison {
     pub tolerance: f64,
     /// Number of tests that the p values are corrected for.
     pub family: usize,
-    /// Each cell present on both sides.
+    /// The cells that are on both sides.
     pub cells: Vec<Cell>,
     /// Outcomes of the gates.
     pub gates: Vec<Gated>,
@@ -134,7 +133,7 @@ impl Comparison {
     }
 }
 
-/// A side as reported.
+/// Facts of a side for the report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SideFacts {
     pub name: String,

@@ -62,22 +62,21 @@ use super::verdict::assess;
 /// One run, reduced to what analyses and charts need.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialFigures {
-    /// Index of its cell in the stage.
+    /// Index of the cell in the stage.
     pub cell: usize,
     /// Number of the run within the cell.
     pub repeat: u32,
     /// Position in the order of runs.
     pub position: u32,
-    /// Name of its file.
+    /// Name of the record's file.
     pub file: String,
     /// Start, ns since 1970.
     pub started_unix_ns: u64,
-    /// Whether its figures may be used.
     pub standing: Standing,
     /// The I/O error that ended the run, which must then be repeated; empty if there was none.
     pub io_error: String,
     pub figures: Figures,
-    /// Its findings, most severe first.
+    /// Findings, most severe first.
     pub findings: Vec<Finding>,
     /// Latencies of all data operations.
     pub latency: Histogram,
@@ -136,7 +135,6 @@ pub enum Standing {
 }
 
 impl TrialFigures {
-    /// Reads a record.
     pub fn of(trial: &TrialRun, file: &str, host: Option<&HostFacts>) -> TrialFigures {
         let run = &trial.run;
         let mut row = assess(run, host);
@@ -244,7 +242,6 @@ pub struct Answer {
     pub found: BTreeMap<String, f64>,
     /// Findings that limit the reliability of the answer.
     pub warnings: Vec<Finding>,
-    /// Small tables.
     #[serde(skip)]
     pub tables: Vec<AnswerTable>,
     /// The underlying data, for programs.
@@ -255,7 +252,6 @@ pub struct Answer {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AnswerTable {
     pub caption: String,
-    /// Headings.
     pub columns: Vec<String>,
     /// Rows, with as many cells as there are headings.
     pub rows: Vec<Vec<String>>,
@@ -266,11 +262,10 @@ pub struct AnswerTable {
 pub struct Study {
     /// As requested.
     pub run: ExperimentRun,
-    /// The machine.
     pub host: Option<HostFacts>,
     /// The target at the first run.
     pub target: Option<iosonde_model::record::TargetFacts>,
-    /// Its stages so far, in order.
+    /// The stages so far, in order.
     pub stages: Vec<StageFacts>,
     /// The conclusions of the whole experiment, by analysis.
     pub conclusions: Vec<(String, Answer)>,
@@ -314,7 +309,7 @@ pub fn names() -> Vec<&'static str> {
     stages.chain(CONCLUSIONS.iter().map(|(name, _)| *name)).collect()
 }
 
-/// The names of analyses in a file that do not exist.
+/// The names of analyses that an experiment uses and that do not exist.
 pub fn unknown(experiment: &iosonde_model::spec::Experiment) -> Vec<String> {
     let stages = experiment.stages.iter().flat_map(|stage| &stage.analysis);
     let stages = stages.filter(|name| !ANALYSES.iter().any(|(known, _)| known == name));
@@ -462,7 +457,6 @@ impl StageFacts {
 }
 
 impl Study {
-    /// The stage of this name.
     pub fn stage(&self, name: &str) -> Option<&StageFacts> {
         self.stages.iter().find(|facts| facts.stage.name == name)
     }

@@ -70,7 +70,6 @@ pub struct Dimension {
 /// Latency of one direction, ns; `None` with fewer than ten requests beyond the percentile.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Latencies {
-    /// Direction.
     #[serde(rename = "direction")]
     pub op: Op,
     /// Median and 99th percentile, recorded.
@@ -81,7 +80,7 @@ pub struct Latencies {
     pub regenerated_ns: [Option<u64>; 2],
 }
 
-/// A score to six decimals.
+/// Serializes a score with six decimals.
 fn rounded<S: Serializer>(
     score: &(impl Copy + Into<Option<f64>>),
     to: S,

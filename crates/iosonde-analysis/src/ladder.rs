@@ -114,7 +114,7 @@ impl Ladder {
         self.ladder_tests.iter().any(|ladder_test| ladder_test.strength.is_some())
     }
 
-    /// All statements on one line.
+    /// All statements, joined on one line.
     pub fn words(&self) -> String {
         let stated = self.ladder_tests.iter().filter(|ladder_test| ladder_test.strength.is_some());
         let stated: Vec<&str> = stated.map(|ladder_test| ladder_test.words.as_str()).collect();

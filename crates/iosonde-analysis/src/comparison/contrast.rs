@@ -292,7 +292,7 @@ fn around(mean: f64, error: f64, freedom: usize) -> (f64, f64) {
 }
 
 /// Quantile of Student's t distribution from the same quantile of the normal distribution
-/// (Abramowitz and Stegun 26.7.5); slightly low below eight degrees of freedom.
+/// (Cornish-Fisher, Abramowitz and Stegun 26.7.5); slightly low below eight degrees of freedom.
 fn student(z: f64, freedom: usize) -> f64 {
     let v = freedom as f64;
     let g1 = (z.powi(3) + z) / 4.0;

@@ -9,7 +9,7 @@ use iosonde_model::spec::{Direction, Metric};
 /// A gate, as parsed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Gate {
-    /// As typed.
+    /// The gate as typed.
     pub text: String,
     /// The cell it applies to; `None` for all.
     pub cell: Option<String>,
@@ -129,7 +129,7 @@ pub fn metric(text: &str) -> Result<(Option<String>, String), GateError> {
         Direction::Read => "read.",
         Direction::Write => "write.",
     };
-    // `word` of the mean is `avg`; the stored name is `mean`.
+    // `avg` and `lat` are aliases of `mean`, the stored name.
     let word = if metric == Metric::Mean { "mean" } else { metric.word() };
     Ok((cell(&front), format!("{front_of_metric}{word}")))
 }

@@ -34,15 +34,15 @@ iosonde_model::words! {
     #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Kind {
-        /// I/O engine.
+        /// I/O engine and its settings.
         Engine => "engine",
-        /// Version of this program.
+        /// Version of the measuring program.
         Version => "version",
         /// Storage under test.
         Target => "target",
-        /// The load.
+        /// Parameters of the load.
         Plan => "plan",
-        /// The machine.
+        /// Kernel, CPUs and memory of the machine.
         Host => "host",
     }
 }

@@ -40,7 +40,7 @@ pub struct Observation {
     pub record: String,
     /// The cell: the title of the workload, and its levels in an experiment.
     pub cell: String,
-    /// Seed of its random numbers; `None` in older baselines.
+    /// Seed of the run's random numbers; `None` in older baselines.
     pub seed: Option<u64>,
     /// The facts that must be equal.
     pub identity: Identity,

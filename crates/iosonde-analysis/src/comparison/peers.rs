@@ -17,7 +17,7 @@ pub const FEWEST_PEERS: usize = 10;
 const MOST_UNLIKE: f64 = 0.25;
 /// False discovery rate of the groups in which a device is reported.
 pub const FALSE_DISCOVERIES: f64 = 0.05;
-/// Facts of a target that differ between peers.
+/// Facts of a target that may differ between peers.
 const OWN_FACTS: [&str; 2] = ["serial", "simulation"];
 
 /// One run of one device.
@@ -25,7 +25,6 @@ const OWN_FACTS: [&str; 2] = ["serial", "simulation"];
 pub struct Member {
     /// The device and its host.
     pub name: String,
-    /// The run.
     pub observation: Observation,
 }
 
@@ -68,11 +67,11 @@ pub struct Group {
 pub struct Unlike {
     /// The device and its host.
     pub device: String,
-    /// Geometric mean of its runs.
+    /// Geometric mean over the runs of the device.
     pub value: f64,
     /// The value over the median of the group.
     pub ratio: f64,
-    /// Whether it is worse than its peers.
+    /// Whether the device is worse than its peers.
     pub is_worse: bool,
     pub runs: usize,
     /// p value: the probability of such a value among this number of equal devices.

@@ -112,7 +112,7 @@ fn few_runs_get_numbers_and_no_verdict_and_too_many_questions_more_runs() {
         more_to_decide: Some(3),
     };
     assert_eq!(verdict, expected);
-    // Five runs with a spread of 5 % allow 8.6 %, of 500 % anything.
+    // Five runs with an observed spread of 5 % allow a true one of 8.6 %; with 500 %, anything.
     let mut noisy = Contrast::of_sides(&a, &a, 1).unwrap();
     noisy.spread = Some(0.05);
     let verdict = noisy.verdict(Better::Higher, 0.5, 0.05, 1);
@@ -289,7 +289,7 @@ fn simulations_with_one_seed_count_once() {
     let seeded = |level: f64, seeds: &[u64]| {
         let of = |(at, seed): (usize, &u64)| Observation {
             seed: Some(*seed),
-            // CPU time is real.
+            // CPU time is real in simulations too.
             values: [("iops".into(), level + *seed as f64), ("cpu".into(), at as f64)].into(),
             ..observed("x", at as u64, level)
         };

@@ -79,7 +79,7 @@ fn one(answer: &mut Answer, point: &Point) {
 /// 4.6 times the mean.
 fn long_tail(answer: &mut Answer, point: &Point) {
     let tail = Measure::Quantile(0.99);
-    // Without an interval too few requests completed for the percentile.
+    // Without an interval, there are too few runs, or too few requests for the percentile.
     let of = |measure| point.figure(measure).filter(|s| s.interval.is_some());
     let (Some(tail), Some(mean)) = (of(tail), of(Measure::Mean)) else { return };
     let over = tail.values.iter().zip(&mean.values).map(|(tail, mean)| tail / mean).collect();

@@ -41,7 +41,7 @@ pub(super) fn conclude(study: &Study) -> Answer {
         let Some(claim) = claims.claims.iter().find(|claim| claim.name == level.label) else {
             continue;
         };
-        // With a second axis a claim has several points.
+        // With a second axis, a claim has several points.
         let claimed = ClaimPoint { name: point.name(), claim, point };
         let verdict = claimed.verdict(&mut answer, study, facts);
         counts[verdict as usize] += 1.0;
@@ -284,7 +284,7 @@ mod tests {
         of_runs(promise, conditions, limit, "", 0.0, &Standing::Good)
     }
 
-    /// Runs of 5,000 IOPS, the later ones by `step` more each.
+    /// Runs of 5,000 IOPS; each later run has `step` more.
     fn of_runs(
         promise: &str,
         conditions: &[&str],

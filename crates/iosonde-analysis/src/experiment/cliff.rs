@@ -212,7 +212,7 @@ fn even(answer: &mut Answer, name: &str, trial: &TrialFigures, found: &Regimes) 
     ));
 }
 
-/// The largest drop between consecutive regimes, unless the rate recovers.
+/// The largest drop between consecutive regimes; `None` if the rate recovers.
 fn fall<'a>(point: &'a Point, trial: &TrialFigures, found: &Regimes) -> Option<Fall<'a>> {
     if !found.matters {
         return None;

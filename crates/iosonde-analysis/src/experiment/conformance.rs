@@ -17,7 +17,7 @@ use iosonde_model::units::{bytes, count};
 pub struct Conformance {
     /// `none` with any deviation, else `procedure followed, self-declared`.
     pub claim: String,
-    /// The procedure.
+    /// Name of the procedure.
     pub basis: String,
     /// Deviations from the procedure, each as `what:how`.
     pub deviations: Vec<String>,

@@ -22,7 +22,7 @@ fn along<'a>(facts: &'a StageFacts, axis: &str, measure: Measure) -> Vec<(f64, f
     all
 }
 
-/// Latency against the span of random reads: a fixed part plus one proportional to its square root.
+/// Fits latency over the span of random reads: a fixed part plus one proportional to its root.
 pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points = along(facts, "span", Measure::Mean);
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
@@ -69,7 +69,7 @@ pub(super) fn seek(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Bandwidth against the position.
+/// Compares the bandwidth at the first and the last position.
 pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let points = along(facts, "offset", Measure::Bandwidth);
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
@@ -115,7 +115,7 @@ pub(super) fn zones(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// Time of a revolution, from durable rewrites of one sector.
+/// Reports the time of a revolution, from durable rewrites of one sector.
 pub(super) fn rotation(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     let named = |name: &str| {
         let has = |point: &&Point| point.levels.iter().any(|level| level.label == name);

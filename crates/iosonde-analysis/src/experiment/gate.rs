@@ -308,7 +308,7 @@ pub(super) fn listed(all: &[&Point], of: &[&Point], label: &dyn Fn(&Point) -> St
     }
 }
 
-/// `; about 4 more runs of each would tell them apart`.
+/// `; about 4 more runs of each would tell the two highest apart`.
 pub fn advice(more: Option<u64>) -> String {
     more.map_or(String::new(), |more| {
         format!("; about {more} more runs of each would tell the two highest apart")

@@ -515,7 +515,7 @@ mod tests {
             ));
         }
         let answer = super::staircase(&facts, &[]);
-        // A higher step did more, whether or not it can be sustained.
+        // A higher step completed more, whether or not it can be sustained.
         assert_eq!(answer.found.get("sustained"), Some(&8_500.0));
         let first = &answer.sentences[0];
         assert!(

@@ -22,15 +22,12 @@ pub enum Measure {
     Bandwidth,
     /// Bytes per second, the final sync included.
     Durable,
-    /// Mean latency.
     Mean,
     /// A quantile of the latency, `0..1`.
     Quantile(f64),
     /// Largest latency.
     Max,
-    /// Mean latency of syncs.
     SyncMean,
-    /// Syncs per second.
     Syncs,
     /// Mean queue depth.
     Depth,

@@ -36,7 +36,7 @@ pub(super) fn analyse(facts: &StageFacts, _before: &[StageFacts]) -> Answer {
     answer
 }
 
-/// The sentence if an external limit may have set a rate, which then does not show the storage.
+/// The sentence if a limit may have set a rate, which then does not show the storage.
 fn limit(points: &[(f64, &Point)]) -> Option<String> {
     let is_limit = |(_, point): &&(f64, &Point)| gate::may_have_limited_rate(point);
     let limited: Vec<&(f64, &Point)> = points.iter().filter(is_limit).collect();

@@ -14,7 +14,7 @@ pub(super) enum Outcome {
     Short(f64),
     /// The backlog was still building up, so it is not known whether it would have stopped.
     BuildingUp,
-    /// The generator was the limit or off its schedule, or a run is not an open loop.
+    /// Not valid: the generator was the limit or off its schedule, or a run is not an open loop.
     Late,
 }
 

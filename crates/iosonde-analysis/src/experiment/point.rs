@@ -19,7 +19,7 @@ pub struct Point {
     pub runs: Vec<crate::Figures>,
     /// Reliability: `Good` only if all runs used are good and none failed.
     pub standing: Standing,
-    /// Runs that failed.
+    /// Number of failed runs.
     pub failed: usize,
 }
 
@@ -33,8 +33,8 @@ pub struct Spread {
     /// Sample standard deviation of the values; `None` for one run.
     pub std_dev: Option<f64>,
     /// 95 % interval of the mean, assuming log-normal values or, for the mean latency of an open
-    /// loop, normal reciprocals. `None` for one run, if a value is not positive, and if a run has
-    /// too few requests for the measure.
+    /// loop, normal reciprocals. `None` for one run, if a value is not positive, and if a run does
+    /// not support the measure.
     pub interval: Option<(f64, f64)>,
 }
 

@@ -45,7 +45,6 @@ pub struct Steadiness {
     /// Whether an I/O error ended the stage before there was a verdict.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_cut_off: bool,
-    /// The tracked figures.
     pub tracked: Vec<Tracked>,
 }
 

@@ -84,7 +84,7 @@ struct Highest {
     place: String,
     /// Number of other levels that are not shown to differ from it.
     ties: usize,
-    /// Number of levels.
+    /// Number of all levels.
     of: usize,
 }
 
@@ -263,7 +263,7 @@ fn anomalies(answer: &mut Answer, study: &Study) {
     });
     let runs: usize = study.stages.iter().map(|facts| facts.trials.len()).sum();
     let clearest = grouped(all).into_iter().filter_map(|(_, found)| {
-        // The first of the strongest.
+        // `rev` makes `max_by_key` return the first of the strongest.
         let (finding, _) = found.iter().rev().max_by_key(|(finding, _)| finding.strength)?;
         let words = format!(
             "{} ({}; figures of the clearest of {} among {runs} runs, in {})",

@@ -52,7 +52,6 @@ impl Answer {
         self.warnings.push(Finding::new(code, subject, strength, severity, words));
     }
 
-    /// Adds a table.
     pub(super) fn table(&mut self, caption: &str, columns: &[&str], rows: Vec<Vec<String>>) {
         self.tables.push(AnswerTable {
             caption: caption.into(),

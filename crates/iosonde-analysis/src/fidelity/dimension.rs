@@ -22,7 +22,7 @@ pub(super) struct Scored {
 const AT_ONCE_NS: u64 = 1 << 13;
 
 impl Scored {
-    /// A dimension that has no directions.
+    /// A dimension without directions.
     fn whole(score: f64, formatted: [String; 2]) -> Known<Scored> {
         Ok(Scored { score, ways: Vec::new(), formatted })
     }
@@ -67,7 +67,7 @@ pub fn word(op: Op) -> &'static str {
     }
 }
 
-/// The value that half the weight does not exceed.
+/// The weighted median.
 fn median(of: &Weighted) -> u64 {
     let mut steps = of.to_vec();
     steps.sort_unstable();

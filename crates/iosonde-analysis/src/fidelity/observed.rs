@@ -24,7 +24,7 @@ pub struct Observed {
     pub everyone: Known<Vec<(u64, u64)>>,
     /// Device I/O for the program, journal included.
     pub device: Known<DeviceUse>,
-    /// Calls that make data durable.
+    /// Number of calls that make data durable.
     pub syncs: Known<u64>,
     /// Requests over time, all directions together.
     pub course: Known<Course>,
@@ -174,7 +174,7 @@ impl Course {
         Ok(Course { points })
     }
 
-    /// Total requests.
+    /// Total number of requests.
     pub fn total(&self) -> f64 {
         self.points.last().map_or(0.0, |(_, requests)| *requests)
     }
@@ -310,7 +310,7 @@ impl Observed {
         }
     }
 
-    /// The same load, this many times as fast.
+    /// The same load, `factor` times as fast.
     #[must_use]
     pub fn faster(&self, factor: f64) -> Observed {
         let mut faster = self.clone();

@@ -19,7 +19,7 @@ const RULED_OUT: f64 = 1e-3;
 /// The counts of one device.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerCount {
-    /// The device.
+    /// Name of the device.
     pub name: String,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
@@ -64,7 +64,7 @@ fn judge(run: &LadderRun, at: usize, layer: &FlushLayer) -> LayerCount {
     let rises: Vec<u64> = fsyncs().filter_map(pair).map(|(a, b)| b.saturating_sub(a)).collect();
     let with_flush = rises.iter().filter(|rise| **rise > 0).count();
     let (between, between_ns) = between(run, &pair);
-    // Three more than were counted: a 95 % upper bound of the rate.
+    // Three more than were counted, as an upper bound of the rate.
     let rate_per_ns = (between as f64 + 3.0) / between_ns.max(1) as f64;
     let by_chance: f64 =
         fsyncs().map(|sample| 1.0 - (-rate_per_ns * sample.sync_ns as f64).exp()).product();
@@ -291,7 +291,7 @@ mod tests {
         // Other programs flush at any time; our calls send no flush.
         let busy = Model { layers: vec![layer("vda", Seen::Others)], ..Model::honest() };
         expect(&busy, None, "not available: vda: other programs flush it");
-        // A few flushes of others do not make ours uncertain.
+        // A few flushes of other programs do not make ours uncertain.
         let few = Model { layers: vec![layer("vda", Seen::EachAndFewOfOthers)], ..Model::honest() };
         expect(&few, Some(Strength::Proven), "flushes reach");
         let half = Model { layers: vec![layer("vda", Seen::EverySecond)], ..Model::honest() };

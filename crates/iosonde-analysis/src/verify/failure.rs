@@ -15,7 +15,7 @@ use iosonde_model::units::count::thousands;
 /// One block with unexpected content.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailureDetails {
-    /// What went wrong.
+    /// Kind of failure.
     pub class: Class,
     /// The failure as a sentence, with its figures.
     pub words: String,
@@ -25,7 +25,7 @@ pub struct FailureDetails {
     pub bytes: u64,
     /// Number of the block within its job's part.
     pub block: u64,
-    /// Job whose block it is.
+    /// Job that owns the block.
     pub job: u16,
     /// The expected content.
     pub expected: Expected,

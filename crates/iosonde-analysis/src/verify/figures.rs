@@ -34,12 +34,12 @@ pub struct VerifyFigures {
     pub failed_blocks: BTreeMap<Class, u64>,
     /// Failures recorded in detail whose second read was right: only the first read was wrong.
     pub transient_blocks: u64,
-    /// Blocks of a run later than the ledger's; not failures.
+    /// Blocks of runs later than the ledger's; they are not failures.
     pub newer_blocks: u64,
     pub written_bytes: u64,
     pub read_bytes: u64,
     pub trimmed_bytes: u64,
-    /// Flushes acknowledged.
+    /// Acknowledged flushes.
     pub flushes: u64,
     /// Requests that failed, by operation and errno.
     pub errors: BTreeMap<String, u64>,

@@ -19,7 +19,7 @@ const TOUCHES: usize = 4;
 pub struct OpDetails {
     /// Number of the job.
     pub job: u16,
-    /// Number of the operation in that job.
+    /// Number of the operation in the job.
     pub op: u64,
     /// Its kind: `read`, `write`, `trim` or `sync`.
     pub way: &'static str,
@@ -60,7 +60,7 @@ struct Track<'a> {
     shared: Option<(usize, usize)>,
     /// Maximum number of operations to replay.
     end: u64,
-    /// Last relevant generation.
+    /// Last relevant generation; the replay ends there.
     goal: u32,
     generation: u32,
     past: Past,
@@ -159,7 +159,7 @@ fn replay(plan: &VerifyPlan, owner: usize, tracks: &mut [Track<'_>], room: u64) 
     let blocks: Vec<u64> = order.iter().map(|place| tracks[*place].failure.block).collect();
     let mut stream = VerifyStream::new(&stream_plan(plan), owner);
     let (mut gone, mut before) = (0, None);
-    // The failures whose change was the previous operation.
+    // The failures whose required change was the previous operation.
     let mut waiting: Vec<usize> = Vec::new();
     // The end is checked only at relevant operations, and periodically.
     let mut look = true;

@@ -50,13 +50,13 @@ fn wrong_depths_are_found_where_runs_are_long_enough_to_show_them() {
     assert!(violated(|depth| 2_000.0 * depth.min(8.0), |max| max));
     // One of thirty requests in flight at each end is a fifteenth of all.
     assert!(!violated(|_| 1.0, |max| max));
-    // Requests of up to two seconds, which may end within the run or not.
+    // Requests of up to two seconds, which may end after the run.
     assert!(!violated(|depth| 2_000.0 * depth.min(8.0), |_| 2_000_000_000));
 }
 
 #[test]
 fn what_more_depth_adds_is_said_with_its_numbers() {
-    // A third more at twice the knee, and no more beyond.
+    // A gain of a third at twice the knee, and none beyond.
     let more = sweep(|depth| if depth < 4.0 { 3_330.0 * depth.min(2.0) } else { 9_000.0 });
     assert_eq!(more.found("advised"), Some(2.0), "{}", said(&more));
     let words = said(&more);
@@ -84,7 +84,7 @@ fn no_queueing_is_said_only_where_latencies_show_none() {
     let none = |depth: f64| 2_000.0 * depth.min(8.0);
     let words = said(&noisy(1, 0.002, none));
     assert!(words.contains("none beyond: no queueing before saturation (l"), "{words}");
-    // Runs that differ by a tenth show neither.
+    // Noise of 8 % shows neither.
     let words = said(&noisy(3, 0.08, none));
     assert!(words.contains("a linear rise to 1") && !words.contains("queueing b"), "{words}");
 }
