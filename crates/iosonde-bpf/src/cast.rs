@@ -1,14 +1,14 @@
-//! The kernel function by which its verifier takes an address for a pointer to a type: what is
-//! behind it is then read by one instruction, not by a call. It has no number of its own, but that
-//! of its type, which differs between kernels.
+//! The kernel function that tells the verifier an address is a pointer to a type: memory behind it
+//! is then read by one instruction, not by a helper call. It is called by the number of its BTF
+//! type, which differs between kernels.
 
-/// A call of it in the object: the number stands in the last four bytes (`cast_to` in
+/// A call of the function in the object: the number is in the last four bytes (`cast_to` in
 /// `bpf/helpers.h`).
 const CALL: [u8; 8] = [0x85, 0, 0, 0, 0xad, 0x10, 0, 0];
-/// Says in the second byte that a function of the kernel is called, by the number of its type.
+/// Source register value (second byte) of a call to a kernel function by its BTF number.
 const OF_KERNEL: u8 = 0x20;
 
-/// Constants of the programs: the numbers of the structures to which they cast.
+/// Constants in the programs: type numbers of the structures used in casts.
 pub(crate) const TYPES: [&str; 8] = [
     "type_address_space",
     "type_bio_vec",

@@ -1,13 +1,12 @@
-//! What cgroups did: each has a numbered place for its counts on every CPU.
+//! Counts of cgroups. Each cgroup has a numbered place for its counts on every CPU.
 
 use crate::{CgroupUse, Collector};
 
 impl Collector {
-    /// Cgroups by their kernel number, each with the place of its counts, and these. One whose
-    /// requests are all in flight has none yet.
+    /// Cgroups: kernel number, place, and counts. Requests in flight are not counted yet.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn cgroups(&self) -> Result<Vec<(u64, u32, CgroupUse)>, String> {
         let places = self.all::<u64, u32>("cgroups")?.into_iter();
         let uses = places.map(|(id, place)| {

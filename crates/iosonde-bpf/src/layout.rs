@@ -1,5 +1,5 @@
-//! What stands in the maps: `bpf/layout.h`, said in Rust. Loading checks the size of each against
-//! the compiled object.
+//! Types of the maps' values: the Rust side of `bpf/layout.h`. Loading checks each size against the
+//! compiled object.
 
 /// A unit of time in histograms is `1 << TIME_SHIFT` ns.
 pub const TIME_SHIFT: u32 = 6;
@@ -15,30 +15,30 @@ pub const DEPTH_BUCKETS: usize = 256;
 pub const COARSE_SHIFT: u32 = 10;
 /// Buckets of a histogram of files and cgroups.
 pub const COARSE_BUCKETS: usize = 176;
-/// Slots there are at most.
+/// Maximum number of slots.
 pub const SLOTS: u32 = 128;
-/// Bytes of a block that is distinguished within a chunk.
+/// Bytes of a block, the unit within a chunk.
 pub const BLOCK_BYTES: u64 = 1 << 12;
 /// Bytes of a chunk.
 pub const CHUNK_BYTES: u64 = 1 << 20;
 /// Path components of a file that are kept.
 pub const NAMES: usize = 17;
-/// Bytes of each of them, a zero at the end included.
+/// Bytes of each component, including a zero at the end.
 pub const NAME_BYTES: usize = 56;
 /// Operations from this number on are syncs, by kind.
 pub const SYNC: u8 = 16;
-/// Phases of a sync: the program's data are written, then the journal, then the cache is flushed.
+/// Phases of a sync: data is written, the journal is written, the cache is flushed.
 pub const PHASES: usize = 3;
-/// Flags of requests, none among them.
+/// Number of flags of requests, including none.
 pub const FLAGS: u32 = 5;
 /// Buckets of bursts: of 1 request, of 2 and 3, of 4 to 7.
 pub const BURST_BUCKETS: usize = 16;
-/// From this distance on a request begins another burst, ns.
+/// Distance from which a request begins a new burst, ns.
 pub const WITHIN_BURST_NS: u64 = 1 << 15;
 /// Places of files.
 pub const FILE_PLACES: u32 = 8192;
 
-/// Declares a plain structure that the kernel programs share.
+/// Declares a plain structure shared with the kernel programs.
 macro_rules! shared {
     ($(#[$about:meta])* $name:ident { $($(#[$what:meta])* $field:ident: $kind:ty,)* }) => {
         $(#[$about])*
@@ -65,10 +65,10 @@ pub use stacks::{Blocked, STACK_OF_REQUEST, STACK_OF_WAIT, StackKey, StackUse};
 pub use times::{CgroupUse, Times};
 
 shared! {
-    /// Whether counting has begun.
+    /// State of counting, set by user space.
     #[derive(Default)]
     Control {
-        /// Grows when a process is followed, so that known threads are looked at anew.
+        /// Incremented when a process is followed, so that known threads are checked again.
         generation: u32,
         /// 1 once requests count.
         has_begun: u32,
@@ -76,10 +76,10 @@ shared! {
 }
 
 shared! {
-    /// What is counted together.
+    /// Key of requests that are counted together.
     #[derive(Default, Eq, Ord, PartialEq, PartialOrd)]
     SlotKey {
-        /// `dev_t` of the whole disk as the kernel has it inside; 0 for syncs.
+        /// Kernel-internal `dev_t` of the whole disk; 0 for syncs.
         disk: u32,
         /// Operation, or [`SYNC`] and a kind.
         op: u8,
@@ -91,13 +91,13 @@ shared! {
 }
 
 shared! {
-    /// Counts of one slot on one CPU. Those of buckets wrap.
+    /// Counts of one slot on one CPU. Bucket counts wrap.
     Slot {
         /// Requests that ended.
         requests: u64,
         /// Bytes.
         bytes: u64,
-        /// Bytes past the page cache.
+        /// Bytes that bypass the page cache.
         direct_bytes: u64,
         /// Writes with FUA or a flush.
         durable: u64,
@@ -113,23 +113,23 @@ shared! {
         queued_ns: u64,
         /// Sum of device times, ns.
         device_ns: u64,
-        /// Smallest latency, ns; meaningful if there is a largest.
+        /// Smallest latency, ns; valid if `total_max_ns` is not 0.
         total_min_ns: u64,
         /// Largest latency, ns.
         total_max_ns: u64,
         /// Distances between starts.
         gaps: u64,
-        /// Their sum, ns.
+        /// Sum of the distances, ns.
         gap_ns: u64,
-        /// Sum of their squares, µs².
+        /// Sum of the squared distances, µs².
         gap_us_squared: u64,
         /// First start on this CPU, CLOCK_MONOTONIC ns; 0 for none.
         first_ns: u64,
         /// Last end on this CPU, ns.
         last_ns: u64,
-        /// Of syncs: time in each of [`PHASES`], ns.
+        /// For syncs: time in each of [`PHASES`], ns.
         phase_ns: [u64; PHASES],
-        /// Bursts that have ended, by the logarithm of their number of requests.
+        /// Ended bursts, by the logarithm of their number of requests.
         bursts: [u32; BURST_BUCKETS],
         /// Latencies.
         total: [u32; TIME_BUCKETS],
@@ -148,9 +148,9 @@ shared! {
     /// Requests in flight on a disk now.
     #[derive(Default)]
     Depth {
-        /// Everybody's in the low half, the program's in the high half.
+        /// All requests in the low half, the program's in the high half.
         level: u64,
-        /// Since when, ns.
+        /// Time of the last change, ns.
         since_ns: u64,
         /// Internal.
         spare: [u64; 6],
@@ -166,23 +166,23 @@ shared! {
         merged_ns: u64,
         /// Time at each level, ns.
         time_ns: [u64; DEPTH_BUCKETS],
-        /// Requests that found each level.
+        /// Requests that arrived at each level.
         arrivals: [u64; DEPTH_BUCKETS],
     }
 }
 
 impl Levels {
-    /// Of no request.
+    /// No requests.
     pub const NONE: Levels =
         Levels { max: 0, merged_ns: 0, time_ns: [0; DEPTH_BUCKETS], arrivals: [0; DEPTH_BUCKETS] };
 }
 
 shared! {
-    /// Both kinds of levels.
+    /// Levels of all requests and of the program's.
     DepthUse {
-        /// Everybody's.
+        /// All requests.
         all: Levels,
-        /// The program's.
+        /// The program's requests.
         program: Levels,
         /// While all requests were the program's: counts for each of the two.
         both: Levels,
@@ -204,11 +204,11 @@ shared! {
 shared! {
     /// Work of file systems of one kind, on one CPU.
     WorkUse {
-        /// How many times.
+        /// Number of operations.
         times: u64,
         /// Pages, blocks or operations.
         amount: u64,
-        /// Time that it took, ns.
+        /// Time spent, ns.
         ns: u64,
     }
 }
@@ -244,9 +244,9 @@ shared! {
         sequential: u64,
         /// Syncs that returned.
         syncs: u64,
-        /// Time in them, ns.
+        /// Time in syncs, ns.
         sync_ns: u64,
-        /// Begin of the one under way, ns; 0 for none.
+        /// Start of the current sync, ns; 0 for none.
         sync_since_ns: u64,
         /// Internal.
         sync_phase_ns: [u64; PHASES],
@@ -288,7 +288,7 @@ shared! {
         cgroup: u64,
         /// Pages that its read calls looked up in the page cache.
         looked_up: u64,
-        /// Of those, and of those read ahead, how many it brought in.
+        /// Pages that the thread brought in, including those read ahead.
         brought_in: u64,
         /// Internal.
         read: [u64; 3],
@@ -301,13 +301,13 @@ shared! {
     /// A file.
     #[derive(Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
     FileKey {
-        /// `dev_t` of its file system; of the device itself where it is one.
+        /// `dev_t` of its file system, or of the device itself if it is one.
         device: u32,
         /// One of `FILE_…`.
         kind: u32,
         /// Inode number.
         inode: u64,
-        /// Generation of the inode: its number is given away again.
+        /// Generation of the inode, because inode numbers are reused.
         generation: u32,
         /// Zero.
         zero: u32,
@@ -315,12 +315,12 @@ shared! {
 }
 
 shared! {
-    /// Where the counts of a file are.
+    /// Location of the counts of a file.
     #[derive(Default)]
     FilePlace {
-        /// Its place; 0 is for all files that found none.
+        /// Its place; 0 if the table was full.
         place: u32,
-        /// The low half of when it became this file's, ns.
+        /// Time since which the place is this file's, low half, ns.
         since: u32,
     }
 }
@@ -333,7 +333,7 @@ pub const FILE_OF_DEVICE: u32 = 1;
 pub const FILE_UNKNOWN: u32 = 2;
 
 shared! {
-    /// What was done to a file.
+    /// Accesses to a file.
     FileUse {
         /// Internal.
         since_ns: u64,
@@ -341,27 +341,27 @@ shared! {
         reads: u64,
         /// Write requests.
         writes: u64,
-        /// Bytes read through the page cache, and past it.
+        /// Bytes read through the page cache, and bypassing it.
         read_bytes: [u64; 2],
-        /// Bytes written through the page cache, and past it.
+        /// Bytes written through the page cache, and bypassing it.
         write_bytes: [u64; 2],
-        /// Of those, by write-back.
+        /// Bytes written by write-back.
         write_back_bytes: u64,
         /// Sequential requests.
         sequential: u64,
-        /// Names that are kept.
+        /// Number of names kept.
         names: u32,
         /// Whether the root of the file system was reached.
         is_whole: u32,
         /// Internal.
         kept_inode: u64,
-        /// Its names, its own first.
+        /// Its name, then those of its parent directories.
         name: [[u8; NAME_BYTES]; NAMES],
     }
 }
 
 impl FileUse {
-    /// Of no file.
+    /// No accesses.
     pub const NONE: FileUse = FileUse {
         since_ns: 0,
         reads: 0,
@@ -386,7 +386,7 @@ impl FileUse {
         self.write_bytes.iter().sum()
     }
 
-    /// Bytes read and written past the page cache.
+    /// Bytes read and written that bypass the page cache.
     pub fn direct(&self) -> u64 {
         self.read_bytes[1] + self.write_bytes[1]
     }
@@ -396,14 +396,14 @@ impl FileUse {
 pub const LAYERS: usize = 4;
 
 shared! {
-    /// Where the time of I/O calls goes outside the block layer and the device, on one CPU. In this
-    /// order: from the call to the submission of the request (io_uring); from there to the block
-    /// layer; from the device's end to the posted completion (io_uring); from there, or from the
-    /// device's end, to the return of the call.
+    /// Time of I/O calls outside the block layer and the device, on one CPU. In this order: from
+    /// the call to the submission of the request (io_uring); from there to the block layer; from
+    /// the device's end to the posted completion (io_uring); from there, or from the device's end,
+    /// to the return of the call.
     Layers {
-        /// Spans.
+        /// Number of spans.
         calls: [u64; LAYERS],
-        /// Their sums, ns.
+        /// Sums of the spans, ns.
         sum_ns: [u64; LAYERS],
         /// Histograms.
         time: [[u32; TIME_BUCKETS]; LAYERS],
@@ -411,15 +411,15 @@ shared! {
 }
 
 shared! {
-    /// Single counts.
+    /// Counters that exist once.
     Counts {
         /// Opens.
         opens: u64,
-        /// O_DIRECT set.
+        /// Opens and fcntl calls that set O_DIRECT.
         open_direct: u64,
-        /// O_SYNC set.
+        /// Opens and fcntl calls that set O_SYNC.
         open_sync: u64,
-        /// O_DSYNC set.
+        /// Opens and fcntl calls that set O_DSYNC without O_SYNC.
         open_dsync: u64,
         /// Read calls of threads that ended.
         calls_read: u64,
@@ -435,32 +435,32 @@ shared! {
         storage_written: u64,
         /// Bytes truncated before they were written.
         cancelled: u64,
-        /// Time waited for block I/O, ns: by delay accounting of threads that ended, or of all by
-        /// the programs.
+        /// Time waited for block I/O, ns: by delay accounting of threads that ended, or by the
+        /// programs for all threads.
         io_delay_ns: u64,
-        /// Time that threads which ended were ready to run and had no CPU, ns.
+        /// Time that ended threads were ready to run without a CPU, ns.
         run_delay_ns: u64,
         /// Threads that ended.
         ended_threads: u64,
-        /// Bytes of pages made dirty.
+        /// Bytes of pages dirtied.
         dirtied_bytes: u64,
         /// Bytes written through the page cache.
         written_back_bytes: u64,
-        /// Requests that the table of requests in flight could not take.
+        /// Requests that did not fit in the table of requests in flight.
         lost_flights: u64,
         /// Requests for which there was no slot.
         lost_slots: u64,
-        /// Threads that found no place.
+        /// Threads that did not fit in the table.
         lost_threads: u64,
         /// Bytes whose place on the disk was not kept.
         lost_chunk_bytes: u64,
-        /// Requests of cgroups that found no place.
+        /// Requests of cgroups that did not fit in the table.
         lost_cgroups: u64,
-        /// Syncs that found no place.
+        /// Syncs that did not fit in the table.
         lost_syncs: u64,
-        /// Requests that began anew without having been seen to end.
+        /// Requests that began again without a completion seen.
         lost_ends: u64,
-        /// Stacks that found no place.
+        /// Stacks that did not fit in the table.
         lost_stacks: u64,
     }
 }

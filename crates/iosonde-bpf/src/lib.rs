@@ -1,11 +1,10 @@
-//! Kernel programs that watch the block layer, their loader, and what stands in their maps.
+//! Kernel programs that watch the block layer, their loader, and the contents of their maps.
 //!
 //! The programs are C (`bpf/`), compiled once and kept beside their source, so that building needs
-//! Rust alone; CI compiles them again and compares. Each program is optional: a kernel that lacks
-//! its tracepoint, or refuses it, is distinguished from one that has nothing to tell.
+//! only Rust; CI compiles them again and compares. Each program is optional: a kernel that lacks
+//! its tracepoint, or refuses it, is distinguished from one with nothing to report.
 //!
-//! Everything public is safe to call. `unsafe` stands only where a plain structure is declared to
-//! be one.
+//! Everything public is safe to call. `unsafe` only declares structures as plain data.
 #![cfg(target_os = "linux")]
 
 mod cast;
@@ -36,27 +35,25 @@ pub use programs::{FileSystem, Part, Program, Runs, WAITS};
 /// The compiled programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/profile.bpf.o");
 
-/// What is to be watched, and what the programs need to know of this machine.
+/// What to watch, and facts about this machine that the programs need.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Whole disks, as (major, minor); empty for all.
     pub disks: Vec<(u32, u32)>,
-    /// Whether the spans of [`Layers`] are measured, too.
+    /// Whether the spans of [`Layers`] are measured.
     pub layers: bool,
-    /// Whether the time in which followed threads wait for I/O is counted at each switch and
-    /// wake-up of the machine; else the kernel's delay accounting of threads that end is.
+    /// Whether I/O waits of followed threads are measured at each context switch and wake-up of the
+    /// machine; otherwise by the kernel's delay accounting of threads that end.
     pub waits: bool,
-    /// Whether the stacks at which requests begin and threads wait are taken.
+    /// Whether stacks are taken where requests begin and threads wait.
     pub stacks: bool,
-    /// File systems whose work is counted.
+    /// File systems to be traced.
     pub file_systems: Vec<FileSystem>,
     /// Size of a memory page, bytes.
     pub page_bytes: u32,
-    /// Parts of the programs that are left out: what is measured without them is their cost. Empty
-    /// for a profile.
+    /// Parts of the programs to leave out, to measure their cost. Empty for a profile.
     pub without: Vec<Part>,
-    /// Whether a program that does nothing is attached too: its time is what counting the time of a
-    /// program costs.
+    /// Whether an empty program is attached too: its time is the overhead of timing a program.
     pub meter: bool,
 }
 
@@ -69,7 +66,7 @@ pub enum AttachError {
     /// The object could not be loaded.
     #[error("the kernel refuses the programs' maps: {0}")]
     Maps(String),
-    /// A program without which there is nothing to tell was refused.
+    /// A required program was refused.
     #[error("the kernel refuses the program at {tracepoint}: {reason}")]
     Program {
         /// Its tracepoint.
@@ -93,7 +90,7 @@ impl fmt::Debug for Collector {
     }
 }
 
-/// The kernel's types that the programs need, and those of the device mapper, where it is a module.
+/// The kernel types that the programs need, and those of the device mapper if it is a module.
 fn types() -> Result<Types, AttachError> {
     let kernel = std::fs::read("/sys/kernel/btf/vmlinux");
     let kernel = kernel.map_err(|error| AttachError::NoTypes(error.to_string()))?;
@@ -103,12 +100,12 @@ fn types() -> Result<Types, AttachError> {
     Types::pick(&kernel, &module, &programs).map_err(AttachError::NoTypes)
 }
 
-/// What a thread has found.
+/// The result of a thread.
 fn joined<T>(thread: ScopedJoinHandle<T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// A disk's number as the kernel has it inside: 12 bits of major, 20 of minor.
+/// Kernel-internal device number: 12 bits of major, 20 of minor.
 fn kernel_number((major, minor): (u32, u32)) -> u32 {
     major << 20 | minor & 0xf_ffff
 }
@@ -119,17 +116,16 @@ pub fn major_minor(device: u32) -> (u32, u32) {
 }
 
 impl Collector {
-    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. The loader
-    /// reads all types of the kernel when it is made, which are not used.
+    /// Loads and attaches the programs. Nothing counts before [`Collector::begin`]. Creating the
+    /// loader reads all kernel types, which are not used.
     ///
     /// # Errors
-    /// If the kernel has no type information, refuses the maps, or one of the programs that all
-    /// figures depend on.
+    /// If the kernel has no type information, refuses the maps, or refuses a required program.
     pub fn attach(options: &Options) -> Result<Collector, AttachError> {
         let (types, mut loader) = std::thread::scope(|scope| {
             let loader = std::thread::Builder::new().spawn_scoped(scope, EbpfLoader::new);
             let types = types();
-            // Where there is no thread to be had, one after the other.
+            // Sequential if no thread can be started.
             (types, loader.map_or_else(|_| EbpfLoader::new(), joined))
         });
         let types = types?;
@@ -163,7 +159,7 @@ impl Collector {
             let mut ebpf = loaded.map_err(|error| AttachError::Maps(chain(&error)))?;
             programs::attach(&mut ebpf, &types, begins, options).map(|programs| (ebpf, programs))
         };
-        // Without casts for kernels that do not have them, or refuse one.
+        // Without casts if the kernel lacks them or refuses a program with them.
         let fast = types.cast.and_then(|number| load(&cast::with(OBJECT, number), &1).ok());
         let (ebpf, programs) = fast.map_or_else(|| load(OBJECT, &0), Ok)?;
         let mut collector =
@@ -177,7 +173,7 @@ impl Collector {
         Ok(collector)
     }
 
-    /// Every map has values of the size that this crate takes them for.
+    /// Checks that every map has values of the size of its Rust type.
     fn check_layout(&self) -> Result<(), AttachError> {
         let checks = [
             self.array::<Control>("control").map(|_| ()),
@@ -204,16 +200,15 @@ impl Collector {
         checks.into_iter().collect::<Result<(), String>>().map_err(AttachError::Maps)
     }
 
-    /// Each program with its fate.
+    /// Each program with its status.
     pub fn programs(&self) -> &[Program] {
         &self.programs
     }
 
-    /// How often each attached program ran, and for how long; the kernel counts it while
-    /// [`timed`] is held.
+    /// Run count and time of each attached program; the kernel counts them while [`timed`] is held.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn runs(&self) -> Result<Vec<Runs>, String> {
         programs::runs(&self.ebpf)
     }
@@ -223,29 +218,29 @@ impl Collector {
         self.begins_at
     }
 
-    /// Follows a process, and whatever it will fork from now on.
+    /// Follows a process and all its future children.
     ///
     /// # Errors
-    /// In words, if the table of processes is full.
+    /// The reason, as text, if the table of processes is full.
     pub fn follow(&mut self, process: u32) -> Result<(), String> {
         self.insert("followed", process, 1u32)?;
         self.control.generation += 1;
         self.tell_control()
     }
 
-    /// From now on requests count.
+    /// Starts counting requests.
     ///
     /// # Errors
-    /// In words, if the kernel does not take it.
+    /// The reason, as text, if the kernel refuses.
     pub fn begin(&mut self) -> Result<(), String> {
         self.control.has_begun = 1;
         self.tell_control()
     }
 
-    /// Requests and syncs that begin from now on do not count; those in flight still do.
+    /// Stops counting requests and syncs that begin from now on; those in flight still count.
     ///
     /// # Errors
-    /// In words, if the kernel does not take it.
+    /// The reason, as text, if the kernel refuses.
     pub fn pause(&mut self) -> Result<(), String> {
         self.control.has_begun = 0;
         self.tell_control()
@@ -254,21 +249,22 @@ impl Collector {
     /// Processes that are followed and have not ended.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn followed(&self) -> Result<Vec<u32>, String> {
         let all = self.all::<u32, u32>("followed")?.into_iter();
         Ok(all.filter(|(_, alive)| *alive != 0).map(|(process, _)| process).collect())
     }
 
-    /// Takes processes that have ended out of the kernel's table, so that others find a place.
+    /// Removes ended processes from the kernel's table, which frees their places.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn forget_ended(&mut self) -> Result<(), String> {
         let all = self.all::<u32, u32>("followed")?;
         let mut table = self.table_mut::<u32, u32>("followed")?;
         for (process, _) in all.into_iter().filter(|(_, alive)| *alive == 0) {
-            // One that was forked anew meanwhile is alive again; its next request finds it so.
+            // If the PID was reused meanwhile, the entry is alive again; the next request finds it
+            // so.
             if table.get(&process, 0).is_ok_and(|alive| alive == 0) {
                 table.remove(&process).map_err(in_words)?;
             }
@@ -276,26 +272,26 @@ impl Collector {
         Ok(())
     }
 
-    /// Single counts.
+    /// Counters that exist once.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn counts(&self) -> Result<Counts, String> {
         self.at("counts", 0)
     }
 
-    /// Disks with their place among the depths, by the kernel's own number.
+    /// Disks by the kernel's own number, with their places among the depths.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn disks(&self) -> Result<Vec<(u32, u32)>, String> {
         self.all::<u32, u32>("disks")
     }
 
-    /// Requests in flight on the disk of this place: now, and so far for each CPU.
+    /// Requests in flight on the disk at this place: now, and so far per CPU.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn depths(&self, place: u32) -> Result<(Depth, Vec<DepthUse>), String> {
         Ok((self.at("depths", place)?, self.of_each_cpu("depth_data", place)?))
     }
@@ -303,31 +299,31 @@ impl Collector {
     /// Slots in use, with their places.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn slots(&self) -> Result<Vec<(SlotKey, u32)>, String> {
         self.all::<SlotKey, u32>("slots")
     }
 
-    /// Counts of the slot at this place, for each CPU.
+    /// Counts of the slot at this place, per CPU.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn slot(&self, place: u32) -> Result<Vec<Slot>, String> {
         self.of_each_cpu("slot_data", place)
     }
 
-    /// Counts of the reads or, from [`layout::FLAGS`] on, the writes with each flag, for each CPU.
+    /// Counts by flag, per CPU: of reads or, from [`layout::FLAGS`] on, of writes.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn flags(&self, place: u32) -> Result<Vec<FlagUse>, String> {
         self.of_each_cpu("flag_data", place)
     }
 
-    /// Work of file systems of one kind, for each CPU.
+    /// Work of file systems of one kind, per CPU.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn work(&self, kind: u32) -> Result<Vec<WorkUse>, String> {
         self.of_each_cpu("work_data", kind)
     }
@@ -335,23 +331,23 @@ impl Collector {
     /// Thread groups with their numbers.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn groups(&self) -> Result<Vec<([u8; 16], u32)>, String> {
         self.all::<[u8; 16], u32>("groups")
     }
 
-    /// Spans outside the block layer and the device, for each CPU.
+    /// Spans outside the block layer and the device, per CPU.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn layers(&self) -> Result<Vec<Layers>, String> {
         self.of_each_cpu("layer_data", 0)
     }
 
-    /// Requests whose end was not seen.
+    /// Requests whose completion was not seen.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn flights(&self) -> Result<Vec<Flight>, String> {
         let places = self.array::<Flight>("flight_places")?;
         let in_places = places.iter().filter_map(Result::ok).filter(|flight| flight.key != 0);
@@ -359,18 +355,18 @@ impl Collector {
         Ok(in_places.chain(others).collect())
     }
 
-    /// Which places are kept.
+    /// The sampling of places.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn sampling(&self) -> Result<Sampling, String> {
         self.at("sampling_state", 0)
     }
 
-    /// Takes chunks that are no longer in the sample out of the kernel's table.
+    /// Removes chunks that are no longer in the sample from the kernel's table.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn forget_chunks(&mut self, sampling: &Sampling) -> Result<(), String> {
         let all = self.table::<ChunkKey, Chunk>("chunks")?;
         let out = all.keys().filter_map(Result::ok).filter(|key| !sampling.keeps(key.number));
@@ -378,10 +374,10 @@ impl Collector {
         out.iter().try_for_each(|key| self.remove::<ChunkKey, Chunk>("chunks", *key))
     }
 
-    /// Chunks of disks.
+    /// Sampled chunks of disks.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn chunks(&self) -> Result<Vec<(ChunkKey, Chunk)>, String> {
         self.all::<ChunkKey, Chunk>("chunks")
     }
@@ -409,12 +405,12 @@ impl Collector {
         self.array::<T>(name)?.get(&place, 0).map_err(in_words)
     }
 
-    /// One entry of an array, for each CPU.
+    /// One entry of an array, per CPU.
     fn of_each_cpu<T: Pod>(&self, name: &str, place: u32) -> Result<Vec<T>, String> {
         Ok(self.per_cpu::<T>(name)?.get(&place, 0).map_err(in_words)?.to_vec())
     }
 
-    /// Every entry. One that is removed meanwhile is left out.
+    /// Every entry, except those removed meanwhile.
     fn all<K: Pod, V: Pod>(&self, name: &str) -> Result<Vec<(K, V)>, String> {
         Ok(self.table::<K, V>(name)?.iter().filter_map(Result::ok).collect())
     }
@@ -427,7 +423,7 @@ impl Collector {
         self.table_mut::<K, V>(name)?.remove(&key).map_err(in_words)
     }
 
-    /// Puts an emptied place of an array back.
+    /// Returns a cleared place to the free list of an array.
     fn free(&mut self, name: &str, place: u32) -> Result<(), String> {
         let mut free = Queue::<_, u32>::try_from(self.map_mut(name)?).map_err(in_words)?;
         free.push(place, 0).map_err(in_words)
@@ -459,15 +455,15 @@ fn in_words(error: MapError) -> String {
     chain(&error)
 }
 
-/// Lets the kernel count the runs of all programs, and their time, until it is dropped.
+/// Makes the kernel count the runs and time of all programs until the descriptor is dropped.
 ///
 /// # Errors
-/// In words, if the kernel refuses.
+/// The reason, as text, if the kernel refuses.
 pub fn timed() -> Result<OwnedFd, String> {
     aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| chain(&error))
 }
 
-/// An error with its causes, in one line; of the verifier's log no more than the last words.
+/// An error with its causes, in one line; only the last words of the verifier's log.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();

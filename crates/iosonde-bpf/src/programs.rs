@@ -1,4 +1,4 @@
-//! The programs: where each is attached, and what depends on it.
+//! The programs, their tracepoints and the data that each provides.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,19 +9,19 @@ use aya::{Ebpf, programs};
 use crate::types::Types;
 use crate::{AttachError, Options, chain, joined};
 
-/// A program with its fate.
+/// A program and whether it is attached.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Program {
-    /// The tracepoint that it is for.
+    /// Its tracepoint.
     pub tracepoint: String,
-    /// What is stated by it.
+    /// The data that it provides.
     pub provides: &'static str,
     /// Why it is not attached; `None` if it is.
     pub refused: Option<String>,
 }
 
-/// One line per program: function, tracepoint, what it provides, whether all depends on it. They
-/// are loaded in this order, those that take longest to verify first.
+/// One line per program: function, tracepoint, the data it provides, whether all figures need it.
+/// Programs that take longest to verify come first, because they are loaded in this order.
 const PROGRAMS: [(&str, &str, &str, bool); 25] = [
     ("rq_issue", "block_rq_issue", "requests", true),
     ("rq_complete", "block_rq_complete", "requests", true),
@@ -50,8 +50,8 @@ const PROGRAMS: [(&str, &str, &str, bool); 25] = [
     (METER, "block_rq_complete", "the cost of counting time", false),
 ];
 
-/// The same of file systems, with the one that has the tracepoint. They are raw, for it may be a
-/// module.
+/// Programs of file systems: function, tracepoint, and the file system that has the tracepoint.
+/// They are raw tracepoints, because a file system may be a module.
 const OF_FILE_SYSTEMS: [(&str, &str, FileSystem); 9] = [
     ("pages_begin", "ext4_writepages", FileSystem::Ext4),
     ("pages_end", "ext4_writepages_result", FileSystem::Ext4),
@@ -75,25 +75,25 @@ pub enum FileSystem {
 
 const FILE_SYSTEMS: &str = "file systems";
 
-/// What [`Options::waits`] provides.
+/// Data that [`Options::waits`] provides.
 pub const WAITS: &str = "time the program waited for block I/O";
 
 const STACKS_OF_WAITS: &str = "stacks of waits";
 
-/// Of these, both are needed.
+/// Pairs of programs that only work together.
 const PAIRS: [[&str; 2]; 2] = [["io_wait", "io_wait_over"], ["stack_switch", "stack_wakeup"]];
 
-/// Nothing is known of the page cache without both of them.
+/// The page cache figures need both.
 const PAGE_ADDED: &str = "mm_filemap_add_to_page_cache";
 const PAGES_READ: &str = "mm_filemap_get_pages";
 const PAGE_CACHE: &str = "page cache";
 
-/// It stands at whatever event begins a request.
+/// Attached to the event that begins a request.
 const STACK_REQUEST: &str = "stack_request";
-/// The program that does nothing.
+/// The empty program.
 const METER: &str = "meter";
 
-/// A part of the programs that can be left out, to see what it costs.
+/// A part of the programs that can be left out to measure its cost.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Part {
     /// Blocks that are touched.
@@ -119,7 +119,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// All of them, with their names.
+    /// All parts with their names.
     pub const ALL: [(Part, &str); 10] = [
         (Part::Places, "places"),
         (Part::Sequence, "sequence"),
@@ -133,27 +133,27 @@ impl Part {
         (Part::FileSystems, "file-systems"),
     ];
 
-    /// As the programs know them: a bit each, in the order of [`Part::ALL`].
+    /// The programs' bit mask: a bit per part, in the order of [`Part::ALL`].
     pub(crate) fn mask(parts: &[Part]) -> u32 {
         parts.iter().fold(0, |mask, part| mask | 1 << *part as u32)
     }
 }
 
-/// What the kernel counted of a program.
+/// The kernel's run statistics of a program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Runs {
     /// Its function.
     pub program: String,
     /// Runs.
     pub runs: u64,
-    /// Their time, the kernel's own for counting it included, ns.
+    /// Total time, ns, including the kernel's own time for counting it.
     pub ns: u64,
 }
 
 pub(crate) fn runs(ebpf: &Ebpf) -> Result<Vec<Runs>, String> {
     let mut all = Vec::new();
     for (function, program) in ebpf.programs() {
-        // One that is not loaded has nothing to tell.
+        // A program that is not loaded has no statistics.
         let Ok(info) = program.info() else { continue };
         let ns = u64::try_from(info.run_time().as_nanos()).unwrap_or(u64::MAX);
         all.push(Runs { program: function.to_owned(), runs: info.run_count(), ns });
@@ -163,23 +163,23 @@ pub(crate) fn runs(ebpf: &Ebpf) -> Result<Vec<Runs>, String> {
 
 const WRITE_BACK: &str = "write-back by file and thread";
 
-/// Tracepoints of which a kernel has one or the other, by its age.
+/// Tracepoints that replace each other: a kernel has one of them, depending on its age.
 const ALTERNATIVES: [(&str, &str); 2] = [
     ("writeback_dirty_folio", "writeback_dirty_page"),
     ("writeback_dirty_page", "writeback_dirty_folio"),
 ];
 
-/// The event at which a request is attributed to whoever makes it.
+/// The event at which a request is attributed to its originator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Beginning {
-    /// As the programs know it.
+    /// Its number in the programs.
     pub(crate) number: u32,
     /// Its tracepoint.
     pub(crate) tracepoint: &'static str,
 }
 
 /// The earliest event of a request that this kernel has. Requests that bypass the scheduler are not
-/// inserted, so that `block_rq_issue` stands for kernels without `block_io_start`.
+/// inserted, so kernels without `block_io_start` use `block_rq_issue`.
 pub(crate) fn beginning(types: &Types) -> Beginning {
     let earliest = (0..).zip(["block_io_start", "block_rq_insert"]);
     let has = |(_, tracepoint): &(u32, &str)| types.has(tracepoint);
@@ -187,12 +187,12 @@ pub(crate) fn beginning(types: &Types) -> Beginning {
     Beginning { number, tracepoint }
 }
 
-/// A program that this kernel and these options have use for.
+/// A program that this kernel and these options can use.
 struct Wanted {
     function: &'static str,
     tracepoint: &'static str,
     provides: &'static str,
-    /// All depends on it.
+    /// Without it there are no figures.
     is_vital: bool,
 }
 
@@ -228,7 +228,7 @@ fn wanted(types: &Types, begins: Beginning, options: &Options) -> Vec<Wanted> {
     all
 }
 
-/// Loads and attaches every program that has a place here, and says what became of each.
+/// Loads and attaches every usable program, and returns the status of each.
 pub(crate) fn attach(
     ebpf: &mut Ebpf,
     types: &Types,
@@ -251,10 +251,11 @@ pub(crate) fn attach(
     Ok(programs)
 }
 
-/// Why a program was refused, if it was.
+/// `Err` is the reason why a program was refused.
 type Fate = Result<(), String>;
 
-/// Of one of a pair, that of both: without the other it would count waits that do not end, or none.
+/// Load result of a program; of a pair, that of both: alone, one would count waits that do not end,
+/// or none.
 fn whole_fate(loaded: &BTreeMap<String, Fate>, function: &str) -> Fate {
     let pair = PAIRS.iter().find(|pair| pair.contains(&function));
     let needed = pair.map_or_else(|| vec![function], |pair| pair.to_vec());
@@ -263,15 +264,15 @@ fn whole_fate(loaded: &BTreeMap<String, Fate>, function: &str) -> Fate {
     })
 }
 
-/// Loads the programs side by side, as far as there are CPUs and threads: the kernel verifies each
-/// on its own, and three of them take most of the time that a profile needs to start.
+/// Loads the programs in parallel on all CPUs: the kernel verifies each on its own, and three of
+/// them take most of the start-up time of a profile.
 fn load(ebpf: &mut Ebpf, types: &Types, wanted: &[Wanted]) -> BTreeMap<String, Fate> {
     let place = |function: &str| wanted.iter().position(|one| one.function == function);
     let mut left: Vec<_> = ebpf
         .programs_mut()
         .filter_map(|(function, program)| Some((place(function)?, function, program)))
         .collect();
-    // The first of them, which take longest, are taken first.
+    // `pop` takes from the end: the first programs, which take longest, are loaded first.
     left.sort_by_key(|(place, ..)| Reverse(*place));
     let left = Mutex::new(left);
     let work = || {
@@ -316,8 +317,8 @@ fn attach_one(ebpf: &mut Ebpf, function: &str, tracepoint: &str) -> Fate {
     attached.map_err(|error| chain(&error))
 }
 
-/// System calls that matter, as the programs know them: those that make durable by the number of
-/// their kind plus 1, those that open from 16 on, those that do I/O 32 if they are timed.
+/// Codes of relevant system calls for the programs: syncs have the number of their kind plus 1,
+/// opens 16 and above, timed I/O calls 32 (only with `layers`).
 pub(crate) fn calls(layers: bool) -> [u8; 512] {
     let mut calls = [0; 512];
     let known = [

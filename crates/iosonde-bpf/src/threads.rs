@@ -1,5 +1,5 @@
-//! The table of threads: each has a numbered place for its counts, which user space takes when it
-//! has ended.
+//! Counts of threads. Each thread has a numbered place for its counts, which user space frees after
+//! it has ended.
 
 use crate::{Collector, Thread, in_words};
 
@@ -7,21 +7,21 @@ use crate::{Collector, Thread, in_words};
 const BPF_NOEXIST: u64 = 1;
 
 impl Collector {
-    /// Threads.
+    /// All threads in the table.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn threads(&self) -> Result<Vec<Thread>, String> {
         let data = self.array::<Thread>("thread_data")?;
         let places = self.all::<u32, u32>("threads")?.into_iter().map(|(_, place)| place);
         places.map(|place| data.get(&place, 0).map_err(in_words)).collect()
     }
 
-    /// Takes a thread that has ended out of the kernel's table, so that another finds a place.
-    /// `None` if its number was given to another thread meanwhile, which keeps its entry.
+    /// Removes an ended thread from the kernel's table, which frees its place. `None` if its id was
+    /// reused by another thread meanwhile, which keeps its entry.
     ///
     /// # Errors
-    /// In words.
+    /// The reason, as text.
     pub fn take_thread(&mut self, tid: u32) -> Result<Option<Thread>, String> {
         let place = self.table::<u32, u32>("threads")?.get(&tid, 0).map_err(in_words)?;
         self.remove::<u32, u32>("threads", tid)?;
@@ -33,7 +33,7 @@ impl Collector {
         Ok(Some(thread))
     }
 
-    /// Whether the place was put in: another one of this thread stays.
+    /// Inserts the place unless the thread has one; returns whether it did.
     fn insert_new(&mut self, tid: u32, place: u32) -> Result<bool, String> {
         let mut table = self.table_mut::<u32, u32>("threads")?;
         match table.insert(tid, place, BPF_NOEXIST) {

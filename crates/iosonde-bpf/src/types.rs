@@ -1,11 +1,11 @@
-//! The kernel's types: the few that the programs name, out of more than 100,000. The loader makes
-//! an object of each type, and searches all of them for each name: they are picked out first.
+//! The kernel types that the programs name, out of more than 100,000. The loader creates an object
+//! per type and searches all of them for each name, so the needed ones are extracted first.
 
 use std::collections::{HashMap, HashSet};
 
 use aya::{Btf, Endianness};
 
-/// Kinds of types, as the kernel numbers them.
+/// BTF kind numbers.
 mod kind {
     pub(super) const INT: u32 = 1;
     pub(super) const POINTER: u32 = 2;
@@ -30,31 +30,32 @@ mod kind {
 
 const HEADER_BYTES: usize = 24;
 const MAGIC: u32 = 0x0001_eb9f;
-/// Words that each type has: its name, its kind with the number of its parts, its size or type.
+/// Words at the head of each type: its name, its kind with the number of its parts, its size or
+/// type.
 const HEAD: usize = 3;
 
-/// The type of a tracepoint's function has this and its name.
+/// Prefix of the type name of a tracepoint's function.
 const TRACEPOINT: &[u8] = b"btf_trace_";
 const CAST: &[u8] = b"bpf_rdonly_cast\0";
 
 /// The types that the programs need.
 pub(crate) struct Types {
-    /// Those that they name, under numbers of their own: fields are found here.
+    /// Types that the programs name, renumbered; used for field offsets.
     pub(crate) named: Btf,
-    /// Those of the tracepoints, under their numbers in the kernel.
+    /// Types of the tracepoints, under their kernel numbers.
     pub(crate) tracepoints: Btf,
-    /// Numbers in the kernel: of structures that are named, and of tracepoints.
+    /// Kernel numbers of named structures and tracepoints.
     numbers: HashMap<Vec<u8>, u32>,
-    /// The number of the kernel's `bpf_rdonly_cast`; Linux has it since 6.2.
+    /// Number of the kernel's `bpf_rdonly_cast`; Linux has it since 6.2.
     pub(crate) cast: Option<u32>,
 }
 
 impl Types {
-    /// Picks what the programs need of the kernel's types and of a module's, whose numbers go
-    /// on; all as the kernel writes types (BTF).
+    /// Extracts the types that the programs need from the kernel's types and a module's, whose
+    /// numbers follow the kernel's. All inputs are BTF.
     ///
     /// # Errors
-    /// In words, if something else is read.
+    /// The reason, as text, if an input is not BTF.
     pub(crate) fn pick(kernel: &[u8], module: &[u8], programs: &[u8]) -> Result<Types, String> {
         let programs = Table::read(programs)?;
         let names: HashSet<&[u8]> = (1..programs.end())
@@ -76,7 +77,7 @@ impl Types {
                     numbers.insert(kernel.name(id).to_vec(), id);
                     tracepoints.push(id);
                 }
-                // A module may have types of its own under names of the kernel's.
+                // A module may have its own types under names of the kernel's.
                 _ if id >= of_module && numbers.contains_key(kernel.name(id)) => {}
                 of if is_with_parts(of) && names.contains(kernel.name(id)) => {
                     if of == kind::STRUCT {
@@ -97,7 +98,7 @@ impl Types {
         self.numbers.contains_key(&[TRACEPOINT, tracepoint.as_bytes()].concat())
     }
 
-    /// The number of a structure that the programs name; 0 if the kernel does not have it.
+    /// The kernel number of a structure named by the programs; 0 if the kernel does not have it.
     pub(crate) fn number(&self, structure: &str) -> u32 {
         self.numbers.get(structure.as_bytes()).copied().unwrap_or(0)
     }
@@ -111,17 +112,17 @@ fn is_with_parts(kind: u32) -> bool {
     matches!(kind, kind::STRUCT | kind::UNION | kind::ENUM | kind::ENUM64)
 }
 
-/// `task_struct___old` is another form of `task_struct`.
+/// The name without its flavour: `task_struct___old` is a variant of `task_struct`.
 fn without_flavour(name: &[u8]) -> &[u8] {
     let flavour = name.windows(3).position(|three| three == b"___");
     flavour.map_or(name, |at| &name[..at])
 }
 
-/// Types as they stand in memory.
+/// BTF types in memory.
 struct Table {
     words: Vec<u32>,
     strings: Vec<u8>,
-    /// Where each type begins among the words; that of number 0 has no place.
+    /// Index of each type's first word; that of number 0 is unused.
     begins: Vec<usize>,
 }
 
@@ -172,7 +173,7 @@ impl Table {
         self.words[self.begins[id as usize] + 1] >> 24 & 31
     }
 
-    /// From its name on.
+    /// The string from the type's name on.
     fn text(&self, id: u32) -> &[u8] {
         self.string(self.words[self.begins[id as usize]])
     }
@@ -185,8 +186,7 @@ impl Table {
         self.strings.get(at as usize..).unwrap_or_default()
     }
 
-    /// These types and all that they consist of, with numbers of their own. What is behind a
-    /// pointer is no part.
+    /// These types and all their parts, renumbered. Pointers are not followed.
     fn with_parts(&self, roots: &[u32]) -> Vec<u8> {
         let mut picked = Picked::default();
         for root in roots {
@@ -226,7 +226,8 @@ impl Table {
         picked.written()
     }
 
-    /// These types, whose number is kept by others that mean nothing.
+    /// These types under their original numbers; the numbers between are filled with placeholder
+    /// types.
     fn at_their_places(&self, ids: &[u32]) -> Vec<u8> {
         let mut picked = Picked::default();
         let mut next = 1;
@@ -240,7 +241,7 @@ impl Table {
     }
 }
 
-/// Words of a type's parts, by its kind and their number.
+/// Number of words of a type's parts, from its kind and the number of parts.
 fn parts(info: u32) -> Option<usize> {
     let count = (info & 0xffff) as usize;
     Some(match info >> 24 & 31 {
@@ -253,7 +254,7 @@ fn parts(info: u32) -> Option<usize> {
     })
 }
 
-/// Types in the making.
+/// Types being written.
 #[derive(Default)]
 struct Picked {
     words: Vec<u32>,
@@ -263,7 +264,7 @@ struct Picked {
 }
 
 impl Picked {
-    /// The new number of a type, which is written in its turn.
+    /// The new number of a type, which is queued to be written.
     fn number(&mut self, id: u32) -> u32 {
         if id == 0 {
             return 0;
@@ -341,7 +342,7 @@ mod tests {
         let mut module = Picked::default();
         let names = [&b"io\0"[..], b"member\0", b"a\0"].map(|name| module.string(name) + strings);
         let [io, member, a] = names;
-        // The second has the name of a structure of the kernel, and is not taken for it.
+        // The second has the name of a kernel structure, and must not replace it.
         module.words.extend([io, kind::STRUCT << 24 | 1, 8, member, 2, 32]);
         module.words.extend([a, kind::STRUCT << 24, 0]);
         let mut programs = Picked::default();

@@ -2,12 +2,12 @@
 //! logarithms.
 //!
 //! The bootstrap draws from the sample itself, with replacement, and observes the spread of the
-//! statistic (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993). From 10 values on
-//! in each group the interval is the bias-corrected and accelerated one (BCa; the acceleration of
+//! statistic (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993). From 10 values on in
+//! each group the interval is the bias-corrected and accelerated one (BCa; the acceleration of
 //! several groups is that of Davison and Hinkley, "Bootstrap Methods and their Application", 1997,
 //! section 5.3.2); from 5 on it is the percentile interval, because the acceleration of fewer
-//! values is noise. Below 5 values resampling gives no interval: [`over_repeats`] then has the
-//! range of its draws.
+//! values is noise. Below 5 values resampling gives no interval: [`over_repeats`] then returns the
+//! range of the replicates.
 //!
 //! Coverage of nominal 95 % intervals, in %, in 2,000 simulated samples of n values
 //! each (normal, and log-normal with sigma 0.5; a standard error is 0.5 %):
@@ -21,12 +21,12 @@
 //! | 30 | 92.8 | 92.6 | 94.1 | 95.3 | 95.0 | 94.6 |
 //! | 50 | 94.3 | 93.0 | 95.3 | 96.1 | 94.9 | 95.2 |
 //!
-//! So the bootstrap of few values is too narrow: it knows no values beyond those in the sample. If
-//! a metric is positive and about log-normal, as run-level rates and latencies are,
-//! [`log_normal_mean`] has the nominal coverage from two values on.
+//! The bootstrap of few values is too narrow, because it never draws beyond the sample. If a metric
+//! is positive and about log-normal, as run-level rates and latencies are, [`log_normal_mean`] has
+//! the nominal coverage from two values on.
 //!
-//! The resamples are drawn in parts, each with a generator of its own, so that the answer is the
-//! same whatever the number of threads.
+//! The resamples are drawn in parts, each with its own generator, so the result does not depend on
+//! the number of threads.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -38,7 +38,7 @@ use super::normal;
 use super::ratio::{self, median};
 use super::summary::{Summary, logarithms, t_975, t_p, t_with_p};
 
-/// Resamples by default.
+/// Default number of resamples.
 pub const RESAMPLES: usize = 4_000;
 /// Values per group below which resampling gives no interval.
 pub const PERCENTILE_FROM: usize = 5;
@@ -50,18 +50,18 @@ const PART: usize = 250;
 const WORTH_A_THREAD: usize = 1 << 18;
 /// Nominal coverage of an interval.
 const LEVEL: f64 = 0.95;
-/// Share of resamples that may have no value of the statistic.
+/// Largest share of resamples for which the statistic may be undefined.
 const MAY_BE_LOST: f64 = 0.05;
 
 /// How an interval was computed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// The least and the greatest of the resampled statistic, of too few values for an interval.
+    /// Least and greatest value of the resampled statistic; too few values for an interval.
     Range,
     /// Percentiles of the resampled statistic.
     Percentile,
-    /// The same, bias-corrected and accelerated.
+    /// Percentiles, bias-corrected and accelerated.
     Bca,
     /// Student's t on logarithms.
     LogT,
@@ -74,7 +74,7 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Nominal coverage, `0..1`; `None` for a range, of which it is not known.
+    /// Nominal coverage, `0..1`; `None` for a range, whose coverage is unknown.
     pub level: Option<f64>,
     /// How it was computed.
     pub method: Method,
@@ -94,12 +94,12 @@ pub struct Bootstrap {
     pub resamples: usize,
     /// Seed of all random draws.
     pub seed: u64,
-    /// Threads at most; the answer does not depend on it.
+    /// Maximum number of threads; the result does not depend on it.
     pub threads: usize,
 }
 
 impl Bootstrap {
-    /// 4,000 resamples for a 95 % interval, on all processors where it is worth it.
+    /// 4,000 resamples, on all processors if that pays off.
     pub fn new(seed: u64) -> Bootstrap {
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Bootstrap { resamples: RESAMPLES, seed, threads }
@@ -110,13 +110,13 @@ impl Bootstrap {
         Bootstrap { resamples, ..self }
     }
 
-    /// The median of `one` divided by that of `other`.
+    /// Interval of the median of `one` divided by that of `other`.
     pub fn ratio_of_medians(&self, one: &[f64], other: &[f64]) -> Option<Interval> {
         self.interval(&[one, other], |both| Some(median(&both[0])? / median(&both[1])?))
     }
 
-    /// The interval of a statistic of several groups, each resampled apart. `None` if a group has
-    /// fewer than 5 values, if the statistic is undefined for the groups, or for more than 5 % of
+    /// The interval of a statistic of several groups, each resampled separately. `None` if a group
+    /// has fewer than 5 values, or if the statistic is undefined for the groups or for over 5 % of
     /// the resamples.
     pub fn interval<T: Copy + Sync>(
         &self,
@@ -166,7 +166,7 @@ impl Bootstrap {
     }
 }
 
-/// Work in numbered parts, on several threads; the results are in the order of the parts.
+/// Runs numbered parts on several threads; the results are in the order of the parts.
 fn in_parts<S: Send>(
     parts: usize,
     threads: usize,
@@ -188,8 +188,8 @@ fn in_parts<S: Send>(
     (0..parts).flat_map(|part| done[part % threads].next().unwrap_or_default()).collect()
 }
 
-/// The percentile interval of the result of [`Bootstrap::replicates`], the smallest group of which
-/// has `fewest` values; below 5 their range. `None` below two values, or if more than 5 % of the
+/// The percentile interval of the result of [`Bootstrap::replicates`]; the range if the smallest
+/// group has `fewest` < 5 values. `None` if `fewest` is below 2, or if more than 5 % of the
 /// replicates have no value.
 pub fn over_repeats(replicates: Vec<Option<f64>>, fewest: usize) -> Option<Interval> {
     let sorted = sorted(replicates).filter(|_| fewest >= 2)?;
@@ -205,10 +205,10 @@ fn percentiles(sorted: &[f64]) -> Option<Interval> {
     Some(Interval { low, high, level: Some(LEVEL), method: Method::Percentile })
 }
 
-/// The 95 % interval of the arithmetic mean of a positive metric that is about log-normal: Cox's,
-/// with Student's t (U. Olsson, "Confidence intervals for the mean of a log-normal distribution",
-/// Journal of Statistics Education 13(1), 2005). `None` below two values, and where one is not
-/// positive.
+/// The 95 % interval of the arithmetic mean of a positive metric that is about log-normal: Cox's
+/// method with Student's t (U. Olsson, "Confidence intervals for the mean of a log-normal
+/// distribution", Journal of Statistics Education 13(1), 2005). `None` below two values, or if one
+/// is not positive.
 pub fn log_normal_mean(sample: &[f64]) -> Option<Interval> {
     let logs = Summary::of(&logarithms(sample)?)?;
     let freedom = logs.n.checked_sub(1)?;
@@ -220,22 +220,21 @@ pub fn log_normal_mean(sample: &[f64]) -> Option<Interval> {
     Some(Interval { low, high, level: Some(LEVEL), method: Method::LogT })
 }
 
-/// The 95 % interval of the ratio of `one` to `other`, both positive and about log-normal:
-/// Welch's t on logarithms (B. L. Welch 1947), degrees of freedom rounded down. `None` below two
-/// values in either, and where one is not positive.
+/// The 95 % interval of the ratio of `one` to `other`, both positive and about log-normal: Welch's
+/// t on logarithms (B. L. Welch 1947), degrees of freedom rounded down. `None` if either has fewer
+/// than two values, or one that is not positive.
 pub fn log_t_ratio(one: &[f64], other: &[f64]) -> Option<Interval> {
     Welch::of(one, other)?.interval(t_975)
 }
 
-/// The same for one of `comparisons` ratios: all of these intervals together hold their ratios with
-/// 95 % (Bonferroni), so that the ratio may be chosen because it is far from 1.
+/// [`log_t_ratio`] with Bonferroni's correction: with 95 % all `comparisons` intervals hold their
+/// ratios, so a ratio may be selected because it is far from 1.
 pub fn log_t_ratio_among(one: &[f64], other: &[f64], comparisons: usize) -> Option<Interval> {
     let p = 0.05 / comparisons.max(1) as f64;
     Welch::of(one, other)?.interval(|freedom| t_with_p(p, freedom))
 }
 
-/// Probability of a ratio this large if there is no difference, by the same test; 1 if it cannot be
-/// tested.
+/// Two-sided p value of [`log_t_ratio`]'s test for no difference; 1 if it cannot be tested.
 pub fn log_t_p(one: &[f64], other: &[f64]) -> f64 {
     Welch::of(one, other).map_or(1.0, |welch| match welch.error > 0.0 {
         true => t_p(welch.middle / welch.error, welch.freedom),
@@ -243,9 +242,8 @@ pub fn log_t_p(one: &[f64], other: &[f64]) -> f64 {
     })
 }
 
-/// The 95 % interval of a weighted sum of means, each of a sample of its own: Student's t with the
-/// degrees of freedom of Welch and Satterthwaite, rounded down. `None` below two values in a
-/// sample.
+/// The 95 % interval of a weighted sum of means of separate samples: Student's t with the degrees
+/// of freedom of Welch and Satterthwaite, rounded down. `None` below two values in a sample.
 pub fn sum_of_means(parts: &[(f64, &[f64])]) -> Option<(f64, f64)> {
     let (mut middle, mut variance, mut uncertainty) = (0.0, 0.0, 0.0);
     for (weight, sample) in parts {
@@ -284,7 +282,8 @@ impl Welch {
         Some(Welch { middle: one.mean - other.mean, error: variance.sqrt(), freedom })
     }
 
-    /// The interval of the ratio, of so many standard errors by the degrees of freedom.
+    /// Interval of the ratio; `errors` maps degrees of freedom to its half-width in standard
+    /// errors.
     fn interval(&self, errors: impl Fn(usize) -> Option<f64>) -> Option<Interval> {
         let reach = errors(self.freedom)? * self.error;
         let (low, high) = ((self.middle - reach).exp(), (self.middle + reach).exp());
@@ -315,7 +314,7 @@ fn ends(sorted: &[f64], bias: f64, acceleration: f64) -> Option<(f64, f64)> {
     let end = |tail: f64| {
         let shifted = bias + normal::quantile(tail);
         let p = normal::cdf(bias + shifted / (1.0 - acceleration * shifted));
-        // Rank p (B + 1), between neighbours in proportion.
+        // Rank p (B + 1), interpolated linearly.
         let rank = (p * (sorted.len() + 1) as f64 - 1.0).clamp(0.0, (sorted.len() - 1) as f64);
         let (below, above) = (*sorted.get(rank as usize)?, *sorted.get(rank.ceil() as usize)?);
         Some(below + (above - below) * rank.fract())
@@ -324,8 +323,8 @@ fn ends(sorted: &[f64], bias: f64, acceleration: f64) -> Option<(f64, f64)> {
     Some((end(tail)?, end(1.0 - tail)?))
 }
 
-/// How the spread of the statistic changes with its value, from leaving out each value in turn; 0
-/// where nothing changes.
+/// How the spread of the statistic changes with its value, by the jackknife; 0 if the value is
+/// constant.
 fn acceleration<T: Copy>(
     groups: &[&[T]],
     statistic: &impl Fn(&[Vec<T>]) -> Option<f64>,
@@ -391,7 +390,7 @@ mod tests {
         Bootstrap { threads: 1, ..Bootstrap::new(seed).resamples(400) }
     }
 
-    /// The coverage is asserted where the method can reach it; the table at the head of this file
+    /// Asserts the coverage only where the method can reach it; the table at the head of this file
     /// has the rest.
     #[test]
     fn intervals_cover_as_often_as_they_say() {
@@ -445,7 +444,7 @@ mod tests {
 
     #[test]
     fn percentiles_of_a_known_law() {
-        // The mean of n values spreads by sigma / sqrt(n), sigma that of the sample itself.
+        // The standard deviation of a mean is sigma / sqrt(n), with the sigma of the sample.
         let sample: Vec<f64> = (0..100).map(f64::from).collect();
         let interval = mean(Bootstrap::new(1), &sample).unwrap();
         let reach = 1.96 * 28.866 / 10.0;
@@ -468,7 +467,7 @@ mod tests {
         // Logarithms -1, 0, 1: mean 0, deviation 1, t(2) = 4.303.
         let e = std::f64::consts::E;
         let interval = log_normal_mean(&[1.0 / e, 1.0, e]).unwrap();
-        // Variance 1: the mean is exp(1 / 2), with an error of 1 / 3 + 1 / 4.
+        // Variance 1: the mean is exp(1 / 2); the variance of its logarithm is 1 / 3 + 1 / 4.
         let reach = 4.302_653 * (1.0f64 / 3.0 + 0.25).sqrt();
         assert!((interval.high.ln() - 0.5 - reach).abs() < 1e-5);
         let ratio = log_t_ratio(&[1.0 / e, 1.0, e], &[1.0 / e, 1.0, e]).unwrap();

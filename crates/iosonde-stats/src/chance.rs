@@ -1,10 +1,10 @@
 //! Seeded random numbers: the same seed gives the same load and the same interval everywhere.
 //!
 //! SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
-//! 2014): a counter through a mixing function. Fast, splittable, and good enough for offsets, data
-//! and resampling; not for secrets.
+//! 2014): a counter passed through a mixing function. Fast, splittable, and good enough for
+//! offsets, data and resampling; not for secrets.
 
-/// A small generator.
+/// A seeded generator.
 #[derive(Clone, Debug)]
 pub struct Chance {
     state: u64,

@@ -2,11 +2,11 @@
 //!
 //! The cost of a setting may be jobs, depth or memory. A setting is enough if the lower end of the
 //! 95 % interval of its ratio to the best is within the tolerance: closeness must be shown, not
-//! merely the absence of a difference. With ten repeats and more of both the interval is that of
-//! the bootstrap for the ratio of medians, with fewer Welch's t on logarithms, which keeps its
+//! merely the absence of a difference. If both have ten repeats or more, the interval is the
+//! bootstrap's for the ratio of medians; otherwise Welch's t on logarithms, which keeps its
 //! coverage down to two.
 //!
-//! It gets worse when two consecutive settings, costlier than the best so far, are shown to be
+//! A sweep gets worse when two consecutive settings, costlier than the best so far, are shown to be
 //! below it by more than the tolerance. The best of many is selected partly by chance, and there
 //! are many tests; requiring two at 2.5 % each keeps false stops rare: on a plateau of 12 settings
 //! with 5 % noise and 3 repeats, 2 of 2,000 sweeps stopped.
@@ -48,7 +48,7 @@ pub struct Cheapest {
     pub cost: f64,
     /// Cost of the setting of greatest median.
     pub best_cost: f64,
-    /// Share of the best that a setting may lack.
+    /// Share by which a setting may be below the best.
     pub tolerance: f64,
     /// All settings, the cheapest first.
     pub settings: Vec<Compared>,
@@ -70,8 +70,8 @@ pub enum Worse {
     },
 }
 
-/// The cheapest of settings within `tolerance` (0.05 is 5 %) of the best. `None` without a setting,
-/// or if one has no figure or one that is not positive.
+/// The cheapest setting within `tolerance` (0.05 is 5 %) of the best. `None` without a setting, or
+/// if one has no figure or one that is not positive.
 pub fn cheapest(settings: &[Setting], tolerance: f64, seed: u64) -> Option<Cheapest> {
     let mut settings: Vec<&Setting> = settings.iter().collect();
     settings.sort_by(|a, b| a.cost.total_cmp(&b.cost));

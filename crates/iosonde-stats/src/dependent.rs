@@ -1,43 +1,43 @@
 //! 95 % intervals of the figures of one run, whose operations depend on each other.
 //!
 //! A run is cut into batches of equal time. A figure is a ratio of two sums over them: operations
-//! over time, latency over operations, operations beyond a limit over operations. What is left of a
-//! batch's numerator when the common ratio times its denominator is taken off has mean 0, and the
+//! over time, latency over operations, operations beyond a limit over operations. The residual of a
+//! batch is its numerator minus the common ratio times its denominator. It has mean 0, and the
 //! variance of its sum, with the autocorrelation time, gives the interval of the ratio (the ratio
-//! estimator of survey sampling, as the method of batch means uses it). The autocorrelation time is
-//! estimated from those same batches, and of two of its standard errors the share
-//! `1 - 1 / time^2` is added. With all of both, 98 % of the intervals of an easily loaded queue
-//! hold the truth; with one, 91 % of those of the mean latency in 10 s of a queue at 95 % load.
+//! estimator of survey sampling, as used by the method of batch means). The autocorrelation time is
+//! estimated from the same batches, plus two standard errors times `1 - 1 / time^2`. With two full
+//! standard errors, 98 % of the intervals of a lightly loaded queue hold the truth; with one, 91 %
+//! of those of the mean latency in 10 s of a queue at 95 % load.
 //!
 //! The interval of a percentile is that of Woodruff ("Confidence intervals for medians and other
 //! position measures", JASA 47, 1952): the variance of the share beyond it, over that of as many
 //! independent operations, is the design effect; the operations divided by it are the effective
-//! sample size; and the order statistics of so many independent values are looked up in the whole
-//! histogram. Student's t enters as by Korn and Graubard ("Confidence intervals for proportions
-//! with small expected number of positive counts", Survey Methodology 24(2), 1998): the size is
-//! divided by the square of t over the normal quantile.
+//! sample size; and the order statistics of that many independent values are looked up in the whole
+//! histogram. Student's t is included as by Korn and Graubard ("Confidence intervals for
+//! proportions with small expected number of positive counts", Survey Methodology 24(2), 1998): the
+//! size is divided by the square of t over the normal quantile.
 //!
-//! Values beyond a rare percentile come in bursts, and must be seen in 20 of them. A calm run of an
-//! open loop sees short ones, so that it takes the dependence for weaker than it is just where its
-//! percentile is too low. So where the worth of fewer than 100 independent values was seen, the end
-//! of the interval on the side of the rarer values takes the larger one of two design effects: that
-//! at the percentile, and that at the level which three times as many values exceed, whose bursts
-//! are more and longer. Without it, 88 % of the intervals of p99.9 hold the truth in 60 s of a
-//! queue at 80 % load, and nearly all others lie below it. The backlog of a closed loop has an
-//! upper end: with it, 99 % of those of p99.9 there would.
+//! Values beyond a rare percentile come in bursts, of which a run must contain 20. A calm run of an
+//! open loop has short bursts, so it underestimates the dependence exactly when its percentile is
+//! too low. Below 100 effective independent values beyond the percentile, the end of the interval
+//! on the rarer side therefore uses the larger of two design effects: that at the percentile, and
+//! that at the level exceeded by three times as many values, whose bursts are more and longer.
+//! Without this, 88 % of the intervals of p99.9 hold the truth in 60 s of a queue at 80 % load, and
+//! nearly all others lie below it. A closed loop does not need this, because its backlog is
+//! bounded: 99 % of its intervals of p99.9 would hold the truth with it.
 //!
 //! Intervals of rates are on the logarithmic scale, so that they never reach 0. Those of mean
 //! latencies are symmetric in the reciprocal: the standard error of the mean latency of a loaded
 //! queue grows as the square of that mean (Whitt, "Planning queueing simulations", Management
-//! Science 35(11), 1989), so a run that saw little backlog has both too low.
+//! Science 35(11), 1989), so a run with little backlog underestimates both.
 //!
-//! A calm run of an open loop near saturation sees its dependence too short as well. So its error
-//! is at least that of a saturated queue with as much waiting ([`Loop::Open`]), and it needs ten
-//! autocorrelation times, not twenty: the more are asked for, the more of the runs that pass are
-//! calm ones, which lie below the truth. In 10 s of an M/M/1 queue at 95 % load and 950/s, 15 % of
-//! the intervals would lie below it, in 37 % of the runs, without either; with both 5 % do, in
-//! 55 %. Percentiles of such a queue grow with its mean, so that the upper ends of theirs are at
-//! least as far away: without that, 91 % of the intervals of the median there hold the truth.
+//! A calm run of an open loop near saturation also underestimates its autocorrelation time. So its
+//! error is at least that of a saturated queue with as much waiting ([`Loop::Open`]), and it needs
+//! ten autocorrelation times, not twenty: a stricter minimum selects calm runs, which lie below the
+//! truth. In 10 s of an M/M/1 queue at 95 % load and 950/s, without either rule 37 % of the runs
+//! have an interval and 15 % of the intervals lie below the truth; with both, 55 % have one and 5 %
+//! lie below. Percentiles of such a queue grow with its mean, so their upper ends are at least as
+//! far away; without that, 91 % of the intervals of the median hold the truth.
 
 use serde::Serialize;
 
@@ -46,24 +46,24 @@ use super::histogram::BUCKETS;
 use super::quantile::{NORMAL, shares_below};
 use super::summary::{Dependence, Summary, t_975};
 
-/// Autocorrelation times that a run must be long for an interval, batches of it in which anything
-/// happened, and bursts of rare values that it must have seen.
+/// Minimum for an interval: length of the run in autocorrelation times, batches with operations,
+/// and bursts of rare values.
 const FEWEST_INDEPENDENT: f64 = 20.0;
 
-/// The same for the mean latency of an open loop.
+/// Minimum length for the mean latency of an open loop, in autocorrelation times.
 const FEWEST_INDEPENDENT_OF_OPEN_LOOP: f64 = 10.0;
 
-/// Independent values beyond a percentile from which on the run has seen how they cluster.
+/// Effective independent values beyond a percentile from which the run shows how they cluster.
 const WELL_SEEN: f64 = 100.0;
 
-/// Requests that take turns have percentiles that are known better than those of independent
-/// values; how much better is not believed without end.
+/// Lower limit of the design effect. Requests that take turns have more precise percentiles than
+/// independent values, but only up to this limit.
 const LEAST_DESIGN_EFFECT: f64 = 0.05;
 
 /// The counts of one batch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Batch {
-    /// Its length, ns.
+    /// Length, ns.
     pub span_ns: u64,
     /// Operations or bytes.
     pub amount: u64,
@@ -86,7 +86,7 @@ impl Batch {
         self.latency[from..].iter().map(|(_, count)| count).sum::<u64>() + self.overflow
     }
 
-    /// Both together.
+    /// Merges with a neighbouring batch.
     #[must_use]
     pub fn joined(mut self, other: &Batch) -> Batch {
         self.span_ns += other.span_ns;
@@ -94,7 +94,7 @@ impl Batch {
         self
     }
 
-    /// Adds what was counted beside it in the same time.
+    /// Adds counts of the same time span.
     pub fn add(&mut self, other: &Batch) {
         self.amount += other.amount;
         self.sum_ns += other.sum_ns;
@@ -114,10 +114,10 @@ impl Batch {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoInterval {
-    /// The run is shorter than 20 autocorrelation times (10 for the mean latency of an open loop)
-    /// or 20 batches, or saw operations in fewer of them than that, fewer than 20 bursts of values
-    /// beyond the percentile, or the worth of fewer than four independent ones; or the requests of
-    /// an open loop waited for so long that it may be without end.
+    /// The run is too short: fewer than 20 autocorrelation times (10 for the mean latency of an
+    /// open loop), 20 batches with operations, 20 bursts of values beyond the percentile, or about
+    /// four effective independent values beyond it; or the requests of an open loop waited so long
+    /// that the interval may be unbounded.
     RunLonger,
     /// The record has the figure for the whole run only.
     OnlyWhole,
@@ -132,31 +132,31 @@ impl std::fmt::Display for NoInterval {
     }
 }
 
-/// What was counted in successive parts of a run, or why that is not known.
+/// Successive batches of a run, or the reason why there are none.
 pub type Batches<'a> = Result<&'a [Batch], NoInterval>;
 
-/// What makes requests wait for each other.
+/// How requests arrive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Loop {
-    /// A new request is made when one has ended: the backlog has an upper end.
+    /// A new request starts when one has ended: the backlog is bounded.
     Closed,
-    /// Requests are made at their own times: the backlog has none.
+    /// Requests arrive independently of completions: the backlog is unbounded.
     Open,
 }
 
 impl From<bool> for Loop {
-    /// Whether it is open.
+    /// `true` is an open loop.
     fn from(is_open: bool) -> Loop {
         if is_open { Loop::Open } else { Loop::Closed }
     }
 }
 
-/// A figure and half of its 95 % interval.
+/// A figure and the half-width of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
     /// Per second, or ns.
     pub value: f64,
-    /// Half the interval, as a share of the value.
+    /// Half-width of the interval, as a share of the value.
     pub half_width: f64,
 }
 
@@ -166,8 +166,8 @@ impl Ratio {
         (self.value * (-self.half_width).exp(), self.value * self.half_width.exp())
     }
 
-    /// Lower and upper end of a mean latency, ns: the mean of what has a normal reciprocal is more
-    /// than the reciprocal of that one's mean, by the square of its standard error.
+    /// Lower and upper end of a mean latency, ns. If the reciprocal of a value is normal, the mean
+    /// of the value exceeds 1 / (mean of the reciprocal), relatively by the squared standard error.
     pub fn latency_bounds(&self) -> (f64, f64) {
         let mean = self.value * (1.0 + (self.half_width / NORMAL).powi(2));
         (mean / (1.0 + self.half_width), mean / (1.0 - self.half_width))
@@ -183,7 +183,7 @@ pub fn rate(batches: &[Batch]) -> Result<Ratio, NoInterval> {
     ratio(&amounts, &of(batches, |each| each.span_ns as f64 / 1e9), FEWEST_INDEPENDENT)
 }
 
-/// Mean latency of such a loop, ns. Half its interval is less than the whole of it.
+/// Mean latency of a loop, ns. The half-width is below 1.
 ///
 /// # Errors
 /// Why there is no interval.
@@ -201,12 +201,12 @@ pub fn mean(batches: &[Batch], of_loop: Loop) -> Result<Ratio, NoInterval> {
     mean.and_then(|mean| if mean.half_width < 1.0 { Ok(mean) } else { Err(NoInterval::RunLonger) })
 }
 
-/// What waiting for earlier requests adds to latencies, and how well a run can know it.
+/// Waiting time behind earlier requests, and the precision to which a run can estimate it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Waiting {
-    /// Latency without it: that of the quickest batch, ns.
+    /// Latency without waiting: that of the fastest batch, ns.
     served_ns: f64,
-    /// Half the 95 % interval of the time spent waiting, as a share of it; 0 where latencies do not
+    /// Half-width of the 95 % interval of the waiting time, as a share of it; 0 if latencies do not
     /// depend on earlier ones.
     half_width: f64,
 }
@@ -214,13 +214,14 @@ pub struct Waiting {
 impl Waiting {
     const NONE: Waiting = Waiting { served_ns: 0.0, half_width: 0.0 };
 
-    /// By a queue near saturation that waits as long.
+    /// Estimates the half-width from a queue near saturation that waits as long.
     ///
     /// The standard error of its mean waiting time is `L sqrt(8 / (v n))` of that time, with `L`
     /// requests waiting on average, `n` requests made, and `v` the sum of the squared coefficients
     /// of variation of gaps and services (Whitt, as above, from reflected Brownian motion). `v` is
-    /// 1 if one of the two is exponential and the other constant. Of one direction of a mixed load
-    /// it is too small, by the root of its share of the requests: they wait for all.
+    /// taken as 1, as if one of the two is exponential and the other constant. For one direction of
+    /// a mixed load the error is too small by the root of its share of the requests, because they
+    /// wait for all.
     fn of(batches: &[Batch], sums: &[f64], counts: &[f64]) -> Waiting {
         let (sum, count): (f64, f64) = (sums.iter().sum(), counts.iter().sum());
         let common = sum / count;
@@ -236,26 +237,28 @@ impl Waiting {
         Waiting { served_ns, half_width: NORMAL * waiting * (8.0 / count).sqrt() }
     }
 
-    /// Half the interval of a mean latency, as a share of it.
+    /// Half-width of the interval of a mean latency, as a share of it.
     fn half_width_of(self, mean_ns: f64) -> f64 {
         self.half_width * (1.0 - self.served_ns / mean_ns)
     }
 
-    /// How high the upper end of a latency is at least, ns: what exceeds the service is waiting.
+    /// Lower limit of the upper end of a latency's interval, ns. The part above the service time is
+    /// waiting.
     fn least_upper_end(self, value_ns: f64) -> f64 {
         let waited_ns = (value_ns - self.served_ns).max(0.0);
         value_ns - waited_ns + waited_ns / (1.0 - self.half_width)
     }
 }
 
-/// About half of the interval of the rate, as a share of it, even of a window too short for an
-/// interval; or what ten equal parts of the window give for it, if that is less: a rate that
-/// wanders slowly within a few per cent is known to these. Infinite if neither is known.
+/// Approximate half-width of the interval of the rate, as a share of it, even for a window too
+/// short for an interval. The half-width from ten equal parts of the window is used if it is
+/// smaller, because it allows for a rate that drifts slowly by a few per cent. Infinite if neither
+/// is known.
 pub fn scatter_of_rate(batches: &[Batch]) -> f64 {
     scatter(&of(batches, |each| each.amount as f64), &of(batches, |each| each.span_ns as f64))
 }
 
-/// The same of the mean latency.
+/// [`scatter_of_rate`] for the mean latency.
 pub fn scatter_of_mean(batches: &[Batch]) -> f64 {
     scatter(&of(batches, |each| each.sum_ns as f64), &of(batches, |each| each.count() as f64))
 }
@@ -265,9 +268,9 @@ fn scatter(amounts: &[f64], sizes: &[f64]) -> f64 {
     error.into_iter().chain(of_ten_parts(amounts, sizes)).fold(f64::INFINITY, f64::min)
 }
 
-/// Half of the interval by the means of ten batches (Schmeiser, Batch Size Effects in the Analysis
-/// of Simulation Output, 1982), as a share of the whole; `None` for fewer than ten, or without an
-/// amount.
+/// Half-width of the interval from the means of ten batches (Schmeiser, Batch Size Effects in the
+/// Analysis of Simulation Output, 1982), as a share of the ratio; `None` for fewer than ten, or
+/// without an amount.
 fn of_ten_parts(amounts: &[f64], sizes: &[f64]) -> Option<f64> {
     const PARTS: usize = 10;
     let n = amounts.len();
@@ -283,8 +286,8 @@ fn of_ten_parts(amounts: &[f64], sizes: &[f64]) -> Option<f64> {
     (n >= PARTS && half_width.is_finite()).then_some(half_width)
 }
 
-/// For how long latencies depend on earlier ones, ns: their autocorrelation time, at least the
-/// length of a batch, and how long it may be in truth. `None` below 20 batches.
+/// Autocorrelation time of latencies, ns, at least the length of a batch, and its upper estimate.
+/// `None` below 20 batches, or without operations.
 pub fn memory_ns(batches: &[Batch]) -> Option<(f64, f64)> {
     let (sums, counts) =
         (of(batches, |each| each.sum_ns as f64), of(batches, |b| b.count() as f64));
@@ -299,20 +302,20 @@ pub fn memory_ns(batches: &[Batch]) -> Option<(f64, f64)> {
     Some((dependence.time * span_ns, dependence.longest() * span_ns))
 }
 
-/// How many independent values tell as much of a quantile as the values of a run do; more than
-/// their number where these even each other out.
+/// Number of independent values with as much information on a quantile as the values of a run; more
+/// than their number if these are negatively correlated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EffectiveSize {
-    /// By the share beyond the quantile.
+    /// From the share beyond the quantile.
     pub own: f64,
-    /// For the end of its interval on the side of the rarer values; at most as large.
+    /// For the end of the interval on the side of the rarer values; at most as large.
     pub towards_rare: f64,
-    /// What of it is waiting, of which a run may have seen too little.
+    /// Waiting, which a calm run underestimates.
     pub waiting: Waiting,
 }
 
 impl EffectiveSize {
-    /// The same on both sides, where values do not wait for each other without end.
+    /// The same size on both sides, without waiting.
     pub fn of(size: f64) -> EffectiveSize {
         EffectiveSize { own: size, towards_rare: size, waiting: Waiting::NONE }
     }
@@ -320,11 +323,11 @@ impl EffectiveSize {
 
 /// The effective size for the quantile `q` (`0 < q < 1`) of `all`. `batches` hold the same values.
 ///
-/// Where many values share the bucket of the quantile, the share beyond it says little; so both
-/// edges of that bucket are considered.
+/// If many values share the bucket of the quantile, the share beyond it says little, so both edges
+/// of the bucket are considered.
 ///
 /// # Errors
-/// Why that is not known.
+/// Why the size is unknown.
 pub fn effective_size(
     all: &Histogram,
     batches: &[Batch],
@@ -336,7 +339,7 @@ pub fn effective_size(
     let bucket = bucket_of(q);
     let counts = of(batches, |each| each.count() as f64);
     let from = |first: u32| of(batches, |each| each.from(first) as f64);
-    // The rarer side takes the bucket itself in.
+    // The bucket itself belongs to the rarer side.
     let rare: Vec<bool> = match q < 0.5 {
         false => from(bucket).iter().map(|beyond| *beyond > 0.0).collect(),
         true => from(bucket + 1).iter().zip(&counts).map(|(beyond, n)| beyond < n).collect(),
@@ -361,8 +364,8 @@ pub fn effective_size(
     Ok(EffectiveSize { own, towards_rare, waiting })
 }
 
-/// How many independent values tell as much of the share of `beyond` in `counts`; no number is
-/// enough where they are none or all.
+/// Effective number of independent values for the share of `beyond` in `counts`; infinite if the
+/// share is 0 or 1.
 fn size_of_share(beyond: &[f64], counts: &[f64]) -> Result<f64, NoInterval> {
     let sum = Sum::of_long_enough(beyond, counts, FEWEST_INDEPENDENT)?;
     let independent = sum.amount * (1.0 - sum.amount / sum.size);
@@ -392,8 +395,8 @@ fn is_rare(occurs: &[bool]) -> bool {
     occurs.iter().filter(|occurs| **occurs).count() * 2 < occurs.len()
 }
 
-/// Groups of neighbouring batches in which values occur (runs declustering: Smith and Weissman,
-/// "Estimating the extremal index", JRSS B 56(3), 1994).
+/// Number of runs of neighbouring batches in which values occur (runs declustering: Smith and
+/// Weissman, "Estimating the extremal index", JRSS B 56(3), 1994).
 fn bursts(occurs: &[bool]) -> f64 {
     let starts = occurs.windows(2).filter(|pair| !pair[0] && pair[1]).count();
     (starts + usize::from(occurs.first() == Some(&true))) as f64
@@ -418,19 +421,19 @@ struct Sum {
     size: f64,
     /// Standard error of the amount.
     error: f64,
-    /// Quantile 0.975 of Student's t for as many independent batches as there may be.
+    /// Quantile 0.975 of Student's t for the lowest likely number of independent batches.
     t: f64,
-    /// Independent batches that tell as much, by the likely autocorrelation time.
+    /// Effective number of independent batches, by the estimated autocorrelation time.
     independent: f64,
 }
 
 impl Sum {
-    /// The sum over a window of so many independent batches or more.
+    /// The sum over a window of at least `fewest` independent batches.
     fn of_long_enough(amounts: &[f64], sizes: &[f64], fewest: f64) -> Result<Sum, NoInterval> {
         Sum::of(amounts, sizes).filter(|sum| sum.independent >= fewest).ok_or(NoInterval::RunLonger)
     }
 
-    /// `None` without a size, and where the window is shorter than its autocorrelation time.
+    /// `None` without a size, or if the window is not longer than its autocorrelation time.
     fn of(amounts: &[f64], sizes: &[f64]) -> Option<Sum> {
         let (amount, size): (f64, f64) = (amounts.iter().sum(), sizes.iter().sum());
         let common = if size > 0.0 { amount / size } else { 0.0 };
@@ -458,8 +461,8 @@ mod tests {
 
     const BATCH_NS: u64 = 100_000_000;
 
-    /// An M/M/1 queue with a mean service of 1 ms, by Lindley's recursion, from its steady state
-    /// on: its responses, and what happened in each tenth of a second.
+    /// Response times of an M/M/1 queue with a mean service of 1 ms, by Lindley's recursion from
+    /// its steady state, and batches of a tenth of a second.
     fn queue(load: f64, seconds: u64, seed: u64) -> (Histogram, Vec<Batch>) {
         let mut chance = Chance::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
         let mut exponential = |mean_ns: f64| -mean_ns * (1.0 - chance.unit()).ln();
@@ -485,7 +488,7 @@ mod tests {
         (all, parts.iter().map(batch).collect())
     }
 
-    /// Runs with an interval, and those of them in which it holds the truth, per 200.
+    /// Of 200 runs: those with an interval, and those whose interval holds the truth.
     fn coverage(of: impl Fn(u64) -> Option<(f64, f64)>, truth: f64) -> (usize, usize) {
         let ends: Vec<(f64, f64)> = (1..=200).filter_map(of).collect();
         (ends.len(), ends.iter().filter(|(low, high)| (*low..=*high).contains(&truth)).count())
@@ -554,10 +557,10 @@ mod tests {
         };
         let (given, too_low) = below(Loop::Open);
         assert!(given > 160 && too_low * 100 <= given * 9, "{too_low} of {given}");
-        // So many would, with the dependence that they see themselves.
+        // By the rules of a closed loop, more do.
         let (given, too_low) = below(Loop::Closed);
         assert!(given < 160 && too_low * 100 >= given * 12, "{too_low} of {given}");
-        // Its median is as uncertain; of 9 % of the runs it would be.
+        // Its median is as uncertain: 9 % would lie below without the rule.
         let median: Vec<(f64, f64)> = (1..=400).filter_map(of_quantile(0.95, 10, 0.5)).collect();
         let (given, too_low) =
             (median.len(), median.iter().filter(|(_, high)| *high < 20e6 * 2f64.ln()).count());
@@ -578,8 +581,8 @@ mod tests {
 
     #[test]
     fn what_a_run_cannot_know_it_does_not_say() {
-        // Ten seconds of a queue that forgets in about as many; and the far tail of one that it
-        // sees in a few bursts.
+        // A queue with a memory of about the ten seconds of the run; and a far tail seen in only a
+        // few bursts.
         let (given, _) = coverage(of_quantile(0.98, 10, 0.99), 0.0);
         assert!(given <= 10, "{given}");
         let (given, _) = coverage(of_quantile(0.8, 10, 0.999), 0.0);

@@ -2,9 +2,9 @@
 //!
 //! The Kolmogorov-Smirnov distance (N. Smirnov, "Table for estimating the goodness of fit of
 //! empirical distributions", Ann. Math. Statist. 19(2), 1948) is the largest difference of the two
-//! distribution functions: 0 for the same, 1 for two that do not overlap. It has no unit and does
-//! not depend on a scale, so distances of sizes, times and depths can be compared. The total
-//! variation is its counterpart for shares of kinds that have no order.
+//! distribution functions: 0 if equal, 1 if they do not overlap. It has no unit and no scale, so
+//! distances of sizes, times and depths can be compared. Total variation is its counterpart for
+//! shares of unordered kinds.
 
 /// A distribution: values with their weights, in any order; a value may occur more than once.
 pub type Weighted = [(u64, u64)];
@@ -25,7 +25,7 @@ pub fn kolmogorov_smirnov(one: &Weighted, other: &Weighted) -> Option<f64> {
     let (mut difference, mut largest) = (0.0f64, 0.0f64);
     for (at, (value, step)) in steps.iter().enumerate() {
         difference += step;
-        // Between two equal values there is nothing to evaluate.
+        // Evaluate only after the last of equal values.
         if steps.get(at + 1).is_none_or(|(next, _)| next != value) {
             largest = largest.max(difference.abs());
         }
@@ -33,10 +33,6 @@ pub fn kolmogorov_smirnov(one: &Weighted, other: &Weighted) -> Option<f64> {
     Some(largest.min(1.0))
 }
 
-/// Largest difference of a distribution function and that of the exponential distribution with the
-/// same mean;
-/// `None` without weight or mean. Steps are evaluated at their middle, as the values of a histogram
-/// are those of a bucket's.
 pub fn from_exponential(of: &Weighted) -> Option<f64> {
     let whole: f64 = of.iter().map(|(_, weight)| *weight as f64).sum();
     let mean = of.iter().map(|(value, weight)| *value as f64 * *weight as f64).sum::<f64>() / whole;
@@ -87,7 +83,7 @@ mod tests {
         assert_eq!(ks(&[(1, 5), (2, 5)], &[(2, 1), (1, 1)]), 0.0);
         assert_eq!(ks(&[(1, 5)], &[(2, 9)]), 1.0);
         assert!((ks(&[(1, 1), (2, 1), (3, 2)], &[(1, 1), (3, 3)]) - 0.25).abs() < 1e-12);
-        // Half of it moved, however far.
+        // Half of the weight moved, no matter how far.
         assert_eq!(ks(&[(4096, 2)], &[(4096, 1), (1 << 40, 1)]), 0.5);
         assert_eq!(kolmogorov_smirnov(&[], &[(1, 1)]), None);
         assert_eq!(kolmogorov_smirnov(&[(1, 0)], &[(1, 1)]), None);

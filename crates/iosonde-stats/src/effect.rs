@@ -3,16 +3,15 @@
 use super::ratio::median;
 use super::summary::{logarithms, mean};
 
-/// Share of pairs in which a value of `b` is above one of `a`, less the share in which it is below:
-/// from -1 to 1 (Cliff's delta). `None` if a side is empty.
+/// Cliff's delta, -1 to 1: share of pairs in which a value of `b` is above one of `a`, minus the
+/// share in which it is below. `None` if a side is empty.
 pub fn cliffs_delta(a: &[f64], b: &[f64]) -> Option<f64> {
     let pairs = a.len() * b.len();
     let signs = a.iter().flat_map(|x| b.iter().map(move |y| sign(y - x)));
     (pairs > 0).then(|| signs.sum::<f64>() / pairs as f64)
 }
 
-/// The same within rounds: the share of rounds in which the difference is positive, less that in
-/// which it is negative.
+/// Cliff's delta within rounds: share of positive differences minus share of negative ones.
 pub fn dominance(differences: &[f64]) -> Option<f64> {
     let count = differences.len() as f64;
     let signs = differences.iter().map(|difference| sign(*difference));
@@ -33,13 +32,14 @@ pub fn magnitude(delta: f64) -> &'static str {
     }
 }
 
-/// Median of all differences of a value of `b` and one of `a` (Hodges and Lehmann), in their unit.
+/// Hodges-Lehmann shift: median of the differences of each value of `b` and each of `a`.
 pub fn shift(a: &[f64], b: &[f64]) -> Option<f64> {
     let differences: Vec<f64> = a.iter().flat_map(|x| b.iter().map(move |y| y - x)).collect();
     median(&differences)
 }
 
-/// Median of the means of all pairs of differences, each with itself too: the same for rounds.
+/// Hodges-Lehmann shift within rounds: median of the means of all pairs of differences, each paired
+/// with itself too.
 pub fn paired_shift(differences: &[f64]) -> Option<f64> {
     let each = differences.iter().enumerate();
     let means: Vec<f64> =
@@ -47,15 +47,15 @@ pub fn paired_shift(differences: &[f64]) -> Option<f64> {
     median(&means)
 }
 
-/// Pooled spread between runs of two sides, as a share of their level: the standard deviation
-/// of the logarithms, pooled. `None` below three values in total, or if one is not positive.
+/// Pooled relative spread between runs of two sides: the pooled standard deviation of the
+/// logarithms. `None` below three values in total, or if one is not positive.
 pub fn pooled_spread(a: &[f64], b: &[f64]) -> Option<f64> {
     let [(squares_a, n), (squares_b, m)] = [log_squares(a)?, log_squares(b)?];
     let freedom = (n + m).checked_sub(2).filter(|freedom| *freedom > 0)?;
     Some(((squares_a + squares_b) / freedom as f64).sqrt())
 }
 
-/// Sum of the squared distances of the logarithms from their mean, and how many there are.
+/// Sum of the squared deviations of the logarithms from their mean, and their number.
 fn log_squares(values: &[f64]) -> Option<(f64, usize)> {
     let logs = logarithms(values).filter(|logs| !logs.is_empty())?;
     let mean = mean(&logs);

@@ -3,14 +3,14 @@
 //! For a balanced full factorial design with repeats, on log y, because effects of storage factors
 //! multiply: sums of squares of each factor and each pair of factors as shares of the total, with
 //! the bias-corrected ω² = (SS - df MSE) / (SST + MSE) (R. Jain, "The Art of Computer Systems
-//! Performance Analysis", 1991, chapters 17 to 23). p is that of permuting the residuals of the
-//! model without the term (Freedman and Lane 1983), for the ratio F of its mean square to that of
-//! the error. In a balanced design the terms are orthogonal, so that what the rest of the model
-//! explains need not be added back.
+//! Performance Analysis", 1991, chapters 17 to 23). p is from permuting the residuals of the model
+//! without the term (Freedman and Lane 1983); the statistic is F, its mean square over that of the
+//! error. In a balanced design the terms are orthogonal, so the fit of the other terms need not be
+//! added back.
 //!
 //! If a pair of factors explains more than 10 %, main effects mislead: the effect of one depends on
-//! the other, and the table of both is the result. If cells are missing or have unequal repeats
-//! there are no shares.
+//! the other, and the table of both is the result. There are no shares if cells are missing or have
+//! unequal repeats.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use serde::Serialize;
 use super::chance::Chance;
 use super::summary::{mean, t_with_p};
 
-/// Share of a pair of factors at or above which their effects depend on each other.
+/// Share of a pair of factors above which their effects depend on each other.
 pub const DEPENDS_FROM: f64 = 0.10;
-/// Permutations for each p; the least p is 1 / 1000.
+/// Permutations for each p; the smallest p is 1 / 1000.
 const PERMUTATIONS: usize = 999;
 
-/// One trial: the index of its level of each factor, and its figure.
+/// One trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// For each factor the index of the level.
@@ -33,14 +33,14 @@ pub struct Trial {
     pub value: f64,
 }
 
-/// How the variation of log y is divided.
+/// Division of the variation of log y.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shares {
     /// Factors and pairs of factors, the largest share first.
     pub terms: Vec<Term>,
-    /// Share of three and more factors together.
+    /// Share of interactions of three and more factors.
     pub higher: f64,
-    /// Share that repeats of one cell differ by.
+    /// Share of the differences between repeats of one cell.
     pub error: f64,
     /// Pairs that explain more than 10 %, the largest first, with the geometric means of their
     /// cells.
@@ -54,20 +54,20 @@ pub struct Term {
     pub factors: Vec<usize>,
     /// Sum of squares over the total, `0..=1`.
     pub share: f64,
-    /// The same, corrected for chance; may be below 0.
+    /// ω²: the share corrected for chance; may be below 0.
     pub omega_squared: f64,
     /// Degrees of freedom.
     pub freedom: usize,
-    /// Probability of so large a term if it had no effect.
+    /// Probability of a term this large if it had no effect.
     pub p: f64,
     /// For a factor, the largest level mean over the smallest.
     pub range: Option<f64>,
-    /// The 95 % interval of that ratio, for all pairs of levels together (Bonferroni): which two
-    /// are the largest and the smallest is found in the same figures.
+    /// The 95 % interval of that ratio, for all pairs of levels together (Bonferroni), because the
+    /// largest and smallest levels are selected from the same figures.
     pub range_interval: Option<(f64, f64)>,
 }
 
-/// The effect of one factor depends on the other.
+/// A pair of factors whose effects depend on each other.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Dependent {
     /// Both factors.
@@ -93,8 +93,8 @@ pub enum NoShares {
     NoVariation,
 }
 
-/// Divides the variation of trials among factors with so many `levels` each. Indexes beyond these
-/// make the design incomplete.
+/// Divides the variation of trials among factors with these numbers of `levels`. Indexes beyond
+/// these make the design incomplete.
 pub fn factors(levels: &[usize], trials: &[Trial], seed: u64) -> Result<Shares, NoShares> {
     let logs: Vec<f64> = trials.iter().map(|trial| trial.value.ln()).collect();
     let logs = logs.as_slice();
@@ -178,7 +178,7 @@ fn repeats(levels: &[usize], trials: &[Trial]) -> Result<usize, NoShares> {
     if repeats < 2 { Err(NoShares::NoRepeats) } else { Ok(repeats) }
 }
 
-/// Largest less smallest.
+/// Largest minus smallest.
 fn range(logs: &[f64]) -> f64 {
     let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let smallest = logs.iter().copied().fold(f64::INFINITY, f64::min);
@@ -192,7 +192,7 @@ struct Design<'a> {
 }
 
 impl Design<'_> {
-    /// Which group each trial belongs to by its levels of some factors.
+    /// Group of each trial by its levels of some factors.
     fn groups(&self, factors: &[usize]) -> Vec<usize> {
         let group = |trial: &Trial| {
             factors
@@ -202,12 +202,13 @@ impl Design<'_> {
         self.trials.iter().map(group).collect()
     }
 
-    /// For each trial the mean of all with the same levels of some factors.
+    /// For each trial, the mean of all trials with the same levels of some factors.
     fn fitted(&self, values: &[f64], factors: &[usize]) -> Vec<f64> {
         means_by(&self.groups(factors), values)
     }
 
-    /// For each trial the effect of a factor or of a pair, without what its parts explain.
+    /// For each trial, the effect of a factor or of a pair, without the effects of the pair's
+    /// factors.
     fn effect(&self, values: &[f64], factors: &[usize]) -> Vec<f64> {
         let mut effect = self.fitted(values, factors);
         let less: &[&[usize]] = match factors {
@@ -219,15 +220,15 @@ impl Design<'_> {
             effect.iter_mut().zip(part).for_each(|(effect, part)| *effect -= part);
         }
         if let [_, _] = factors {
-            // Taken off twice.
+            // The grand mean was subtracted twice.
             let grand = self.fitted(values, &[]);
             effect.iter_mut().zip(grand).for_each(|(effect, grand)| *effect += grand);
         }
         effect
     }
 
-    /// Permutes the residuals without the term; `ratio` is its sum of squares over that of the
-    /// error.
+    /// p value by permuting the residuals without the term; `ratio` is its sum of squares over that
+    /// of the error.
     fn p(&self, mut left: Vec<f64>, factors: &[usize], ratio: f64, mut chance: Chance) -> f64 {
         let cells = self.groups(&(0..self.levels.len()).collect::<Vec<_>>());
         let by: Vec<Vec<usize>> = match factors {
@@ -240,7 +241,7 @@ impl Design<'_> {
         let mut as_large = 0;
         for _ in 0..PERMUTATIONS {
             chance.shuffle(&mut left);
-            // Their mean is 0, so sums of squares are those of the group means; a pair's is without
+            // The mean is 0, so sums of squares are those of the group means; a pair's excludes
             // those of its factors.
             let parts: f64 = by[1..].iter().map(|groups| square(groups, &left)).sum();
             let sum = square(&by[0], &left) - parts;
@@ -251,7 +252,7 @@ impl Design<'_> {
         (1 + as_large) as f64 / (1 + PERMUTATIONS) as f64
     }
 
-    /// Means of a pair's cells; `None` for a factor.
+    /// Table of a pair's cell means; `None` for a single factor.
     fn table(&self, logs: &[f64], factors: &[usize]) -> Option<Dependent> {
         let [a, b] = *factors else { return None };
         let (groups, means) = (self.groups(factors), self.fitted(logs, factors));
@@ -264,7 +265,7 @@ impl Design<'_> {
     }
 }
 
-/// For each value the mean of its group.
+/// For each value, the mean of its group.
 fn means_by(groups: &[usize], values: &[f64]) -> Vec<f64> {
     let count = groups.iter().max().map_or(0, |last| last + 1);
     let mut sums = vec![(0.0, 0.0); count];

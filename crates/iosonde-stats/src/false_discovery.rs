@@ -1,8 +1,8 @@
-//! Many questions at once, of which some may be answered wrongly: which answers are discoveries?
+//! Control of the false discovery rate over many tests.
 
-/// The p values of a family of tests, corrected so that of those at or below 0.05 no more than 5 %
-/// are mistakes on average (Benjamini and Hochberg 1995): each times the number of tests over its
-/// rank, and none above the one after it.
+/// p values corrected by Benjamini and Hochberg (1995): on average at most 5 % of those at or below
+/// 0.05 are false positives. Each is multiplied by the number of tests over its rank; none is above
+/// its successor.
 pub fn benjamini_hochberg(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

@@ -1,6 +1,6 @@
 //! A log-linear histogram of nanoseconds: 2^7 buckets per octave, 1 ns to 2^40 ns.
 //!
-//! A value below 2^8 has a bucket of its own. Above that the top bit picks the octave and the next
+//! Each value below 2^8 has its own bucket. Above that the top bit selects the octave and the next
 //! seven bits the bucket, so a bucket is at most 2^-7 of its lower edge wide and its midpoint is
 //! off by at most 2^-8 = 0.39 %. Merging adds counts; percentiles are never averaged.
 
@@ -19,10 +19,10 @@ pub const BUCKETS: usize = ((MAX_BITS - SUB_BITS + 1) as usize) << SUB_BITS;
 /// Largest relative error of a bucket's midpoint.
 pub const RELATIVE_ERROR: f64 = 1.0 / (2 * SUB_BUCKETS) as f64;
 
-/// Counts per bucket, with exact count, sum, sum of squares, minimum and maximum beside them.
+/// Counts per bucket, with exact count, sum, sum of squares, minimum and maximum.
 #[derive(Clone, Debug)]
 pub struct Histogram {
-    /// Those that are missing at the end are 0.
+    /// Missing buckets at the end are 0.
     counts: Vec<u64>,
     count: u64,
     sum: u128,
@@ -46,7 +46,7 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// The figures of two histograms together; `count` says how many values each has.
+    /// The figures of two merged histograms with these counts.
     pub fn merged(self, count: u64, other: Exact, other_count: u64) -> Exact {
         match (count, other_count) {
             (_, 0) => self,
@@ -82,7 +82,7 @@ impl Histogram {
         Histogram { counts: vec![0; BUCKETS], ..Histogram::unallocated() }
     }
 
-    /// An empty histogram that takes memory up to the highest bucket that is counted.
+    /// An empty histogram that allocates only up to the highest bucket used.
     pub fn unallocated() -> Self {
         Histogram {
             counts: Vec::new(),
@@ -124,7 +124,7 @@ impl Histogram {
         self.max = self.max.max(value_ns);
     }
 
-    /// Counts values in a bucket for which there is no memory yet, or in none.
+    /// Counts values in a bucket that is not allocated yet, or as overflow.
     #[cold]
     fn count_beyond(&mut self, index: usize, times: u64) {
         if index >= BUCKETS {
@@ -152,7 +152,7 @@ impl Histogram {
         self.overflow += other.overflow;
     }
 
-    /// The values of several histograms.
+    /// Merges several histograms.
     pub fn of_all<'a>(all: impl IntoIterator<Item = &'a Histogram>) -> Histogram {
         let mut sum = Histogram::unallocated();
         all.into_iter().for_each(|each| sum.merge(each));
@@ -170,15 +170,14 @@ impl Histogram {
         }
     }
 
-    /// What has been counted since `earlier`, which is an earlier state of this: `(bucket, count)`,
-    /// ascending.
+    /// Counts since `earlier`, an earlier state of this histogram: `(bucket, count)`, ascending.
     pub fn since(&self, earlier: &Histogram) -> Vec<(u32, u64)> {
         let then = |index: u32| earlier.counts.get(index as usize).copied().unwrap_or(0);
         let since = self.occupied().map(|(index, now)| (index, now - then(index)));
         since.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Forgets everything, keeping the memory.
+    /// Removes all values, keeping the memory.
     pub fn clear(&mut self) {
         let mut counts = std::mem::take(&mut self.counts);
         counts.fill(0);
@@ -225,25 +224,25 @@ impl Histogram {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The range `[low, high]` in ns in which the value of this rank, `1..=count()`, lies, never
-    /// outside minimum and maximum; `None` if there is no such rank.
+    /// Range `[low, high]` in ns that holds the value of this rank, `1..=count()`, within minimum
+    /// and maximum; `None` if there is no such rank.
     ///
-    /// Unless its bucket has more than twice the values of those beside it, by more than chance,
-    /// its values are taken to be evenly spread, each in a part of its own. Otherwise the range is
-    /// the bucket: they may all be the same.
+    /// The values of a bucket are taken to be evenly spread, so that the range is the part of one
+    /// value. If the bucket has significantly more than twice the values of its neighbours, they
+    /// may all be equal, and the range is the bucket.
     pub fn rank(&self, rank: u64) -> Option<(u64, u64)> {
         self.part(rank).map(|(_, range)| range)
     }
 
-    /// The same of an end of an interval: where values are evenly spread, the middle of the part,
-    /// for its outer edge would make every interval too wide.
+    /// [`rank`](Histogram::rank) for an end of an interval. For evenly spread values it is the
+    /// middle of the part, because the outer edge would make every interval too wide.
     pub fn place(&self, rank: u64) -> Option<(u64, u64)> {
         let (is_even, (low, high)) = self.part(rank)?;
         let middle = low + (high - low) / 2;
         Some(if is_even { (middle, middle) } else { (low, high) })
     }
 
-    /// Where the value of this rank lies, and whether that is a part of evenly spread values, ns.
+    /// Whether the bucket of this rank is evenly spread, and the range of the value, ns.
     fn part(&self, rank: u64) -> Option<(bool, (u64, u64))> {
         if rank == 0 || rank > self.count {
             return None;
@@ -266,11 +265,11 @@ impl Histogram {
             }
             before += count;
         }
-        // Among the overflow only the bound and the maximum are known.
+        // Of overflow only the bound and the maximum are known.
         Some((false, ((1 << MAX_BITS).max(self.min), self.max)))
     }
 
-    /// Whether a bucket has at most twice as many values as those on either side of it, within
+    /// Whether a bucket has at most twice the mean of the four buckets on its emptier side, plus
     /// three standard deviations of a Poisson count.
     fn is_evenly_spread(&self, index: usize) -> bool {
         const REACH: usize = 4;
@@ -286,13 +285,12 @@ impl Histogram {
         at_rank((0u32..).zip(self.counts.iter().copied()), rank)
     }
 
-    /// The value in ns below or at which a fraction `q` of the values lies: the middle of its
-    /// [range](Histogram::quantile_range).
+    /// The `q` quantile in ns: the middle of its [range](Histogram::quantile_range).
     pub fn quantile(&self, q: f64) -> Option<u64> {
         self.quantile_range(q).map(|(low, high)| low + (high - low) / 2)
     }
 
-    /// The [range](Histogram::rank) of that value's rank, the nearest one; `None` if there are no
+    /// The [range](Histogram::rank) of the nearest rank to quantile `q`; `None` if there are no
     /// values or `q` is outside `0..=1`.
     pub fn quantile_range(&self, q: f64) -> Option<(u64, u64)> {
         if !(0.0..=1.0).contains(&q) || self.count == 0 {
@@ -322,7 +320,7 @@ impl Histogram {
         })
     }
 
-    /// How many values lie in buckets wholly above `limit_ns`, overflow included.
+    /// Number of values in buckets wholly above `limit_ns`, overflow included.
     pub fn count_above(&self, limit_ns: u64) -> u64 {
         let above = self.counts.iter().skip(bucket(limit_ns).saturating_add(1));
         above.sum::<u64>() + self.overflow
@@ -354,7 +352,7 @@ impl Histogram {
         histogram
     }
 
-    /// A histogram of `(bucket, count)` pairs: each value stands at its bucket's midpoint, so sum
+    /// A histogram of `(bucket, count)` pairs. Each value counts as its bucket's midpoint, so sum
     /// and extremes are approximate. For interval series, which keep buckets only.
     pub fn from_buckets(pairs: &[(u32, u64)]) -> Histogram {
         let mut histogram = Histogram::unallocated();
@@ -366,7 +364,7 @@ impl Histogram {
 /// The bucket of a value; `BUCKETS` or more means overflow.
 #[inline(always)]
 fn bucket(value_ns: u64) -> usize {
-    // With bit 7 always counted as set, the first two octaves fall out of the same formula.
+    // With bit 7 always set, the same formula covers the first two octaves.
     let top = 63 - (value_ns | SUB_BUCKETS).leading_zeros();
     let shift = top - SUB_BITS;
     ((shift as usize) << SUB_BITS) + (value_ns >> shift) as usize
@@ -405,9 +403,9 @@ impl Stored {
         (self.min_ns.unwrap_or(u64::MAX), self.max_ns.unwrap_or(0))
     }
 
-    /// What no values can have: ends that do not ascend, buckets that do not exist, or that hold
-    /// another number of values. The mean may lie outside: what a profile counts in the kernel has
-    /// an exact sum, and edges of buckets for ends.
+    /// Contradictions in the stored form: minimum above maximum, a bucket that does not exist, or a
+    /// count that is not the sum of the buckets and overflow. The mean may lie outside minimum and
+    /// maximum: kernel counts of a profile have an exact sum, but edges of buckets as ends.
     fn fault(&self) -> Option<String> {
         let (min, max) = self.ends();
         if let Some((index, _)) = self.buckets.iter().find(|(index, _)| *index as usize >= BUCKETS)
@@ -548,13 +546,13 @@ mod tests {
             assert!(low <= truth + 128 && truth <= high + 128, "{rank}: {low} {truth} {high}");
             assert!(high - low <= 2 * 128, "{rank}: {low} {high}");
         }
-        // Beside few others, they may all be the same.
+        // With few values in the neighbours, they may all be equal.
         let mut same = even.clone();
         same.record_many(values[10_000], 1_000);
         let (low, high) = same.rank(10_500).unwrap();
         assert!(low <= values[10_000] && values[10_000] <= high && high - low == 16_383);
-        // The end of an interval is one place among even values, and the bucket where they may be
-        // the same. A few values in a thin tail do not tell; many with none beside do.
+        // The end of an interval is one point among evenly spread values, and the bucket where they
+        // may be equal. A few values in a thin tail do not show that; many without neighbours do.
         assert!(even.place(10_000).is_some_and(|(low, high)| low == high));
         assert_eq!(same.place(10_500), same.rank(10_500));
         for (count, is_place) in [(2, true), (20, false)] {
@@ -565,7 +563,7 @@ mod tests {
             assert_eq!(low == high, is_place, "{count}: {low} {high}");
             assert!(low <= 9_000_000 + 40_000 && 9_000_000 - 40_000 <= high, "{low} {high}");
         }
-        // At an end there are none beside.
+        // The first bucket has no values below it.
         assert_eq!(even.rank(1).map(|(low, _)| low), Some(1_200_000));
     }
 

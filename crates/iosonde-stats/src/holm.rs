@@ -1,8 +1,8 @@
-//! Many questions at once: how surprising is the most surprising answer?
+//! Family-wise correction of p values for many tests.
 
-/// The p values of a family of tests, corrected so that with 95 % not one of those at or below 0.05
-/// is a mistake (Holm 1979): the smallest times the number of tests, the next times one less, and
-/// none below the one before it.
+/// Holm's (1979) correction of a family of p values: with 95 % none at or below 0.05 is a false
+/// positive. The smallest is multiplied by the number of tests, the next by one less, and so on;
+/// none is below its predecessor.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));

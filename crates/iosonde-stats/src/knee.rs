@@ -1,17 +1,16 @@
 //! The knee of a sweep: the depth beyond which more depth costs more latency than it gains
 //! throughput.
 //!
-//! The knee is that of Kleinrock's power: where X / R, throughput over mean latency, is largest
-//! (L. Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
-//! communications", ICC 1979). In a closed loop R = N / X, so it is X² / N where latencies were not
-//! measured. It has no free parameter, and does not move with the end of the sweep. A parabola
-//! through the logarithm of power at the best level and its neighbours, over log N, shows where
-//! between levels it lies. Its companion N* = X_max · R(1) is where the asymptotes N / R(1) and
-//! X_max cross; where the two differ by more than a factor of 2 there is no sharp knee, and the
-//! curve is the answer.
+//! The knee is that of Kleinrock's power: where X / R, throughput over mean latency, is largest (L.
+//! Kleinrock, "Power and deterministic rules of thumb for probabilistic problems in computer
+//! communications", ICC 1979). In a closed loop R = N / X, so power is X² / N where latencies were
+//! not measured. It has no free parameter, and does not move with the end of the sweep. A parabola
+//! through log power over log N, at the best level and its neighbours, locates the knee between
+//! levels. Its companion N* = X_max · R(1) is where the asymptotes N / R(1) and X_max cross; where
+//! the two differ by more than a factor of 2 there is no sharp knee, and the curve is the answer.
 //!
-//! Their results for three shapes with 3 % noise, levels 1, 2, 4 … N_max, one repeat each: median
-//! (5 to 95 %) of 400 sweeps. The tests at the foot hold the knee against the truth.
+//! Results for three shapes with 3 % noise, levels 1, 2, 4 … N_max, one repeat each: median (5 to
+//! 95 %) of 400 sweeps. The tests at the foot check the knee against the truth.
 //!
 //! | shape | true knee | N_max | power knee | N* | 95 % of the best | Kneedle, log N |
 //! | --- | --- | --- | --- | --- | --- | --- |
@@ -23,9 +22,9 @@
 //! | | | 1,024 | 9.7 (8.2-12.5) | 8.1 (7.5-8.7) | 32 | 32 |
 //!
 //! (8 servers: noise of the last two levels alone makes the last doubling gain 5 % now and then.)
-//! The knee may lie anywhere between the levels about the best one where power can be as large
-//! without throughput or latency falling with the depth: from `a P / P(a)` to `b P(b) / P`, with P
-//! the largest power, a the level before and b the one after. The interval holds both ends.
+//! The knee may lie anywhere around the best level where power can be as large while neither
+//! throughput nor latency falls with depth: from `a P / P(a)` to `b P(b) / P`, where P is the
+//! largest power, a the level before and b the one after. The interval holds both ends.
 
 use serde::Serialize;
 
@@ -34,9 +33,9 @@ use super::least_squares::solve;
 use super::ratio::{greatest, median};
 use super::summary::is_positive;
 
-/// Levels below which there is no knee.
+/// Fewest levels for a knee.
 pub const FEWEST_LEVELS: usize = 4;
-/// Factor between the knee and N* from which there is no sharp knee.
+/// Factor between the knee and N* above which there is no sharp knee.
 pub const SHARP_WITHIN: f64 = 2.0;
 /// Gain of the last doubling below which the throughput counts as saturated.
 pub const SATURATED_BELOW: f64 = 0.05;
@@ -52,8 +51,8 @@ pub struct Level {
     pub n: f64,
     /// Throughput of each repeat, in any unit.
     pub rates: Vec<f64>,
-    /// Mean latency of each repeat, in the same order, in the inverse unit; empty if it was not
-    /// measured: N / X then stands for it.
+    /// Mean latency of each repeat, in the same order, in the inverse unit. If empty (not
+    /// measured), N / X is used.
     pub latencies: Vec<f64>,
 }
 
@@ -61,7 +60,7 @@ pub struct Level {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It lies within the sweep.
+    /// The knee lies within the sweep.
     Found,
     /// Power is largest at an end of the sweep: there is no knee in it.
     OutsideSweep(Side),
@@ -77,38 +76,37 @@ pub enum State {
 pub enum Side {
     /// At or below the first level.
     First,
-    /// At or beyond the last.
+    /// At or beyond the last level.
     Last,
 }
 
-/// The smallest depth with 95 % of the best throughput: another question than the knee.
+/// The smallest depth with 95 % of the best throughput. It is not the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Saturation {
     /// From this level on.
     At(f64),
-    /// The last doubling still gained 5 % or more: beyond this last level.
+    /// Beyond this last level: the last doubling still gained 5 % or more.
     Beyond(f64),
 }
 
 /// The knee of a sweep and its companions.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Knee {
-    /// Whether there is one.
+    /// Result of the search.
     pub state: State,
     /// The depth of greatest power; `None` unless the state is [`State::Found`] or
     /// [`State::NoSharpKnee`].
     pub knee: Option<f64>,
-    /// Where it may lie between the levels of the sweep, with the 95 % interval of both ends over
-    /// the repeats, below 5 repeats their range; `None` where a level has fewer than two. Resamples
-    /// whose best level is an end of the sweep count with that end, so an interval that reaches an
-    /// end is open there.
+    /// Range in which the knee may lie, with the 95 % interval of both ends over the repeats (below
+    /// 5 repeats, their range); `None` if a level has fewer than two. A resample whose best level
+    /// is an end of the sweep counts as that end, so an interval that reaches an end is open there.
     pub interval: Option<Interval>,
     /// N* = X_max · R(1); `None` without a level of depth 1.
     pub asymptotes_cross: Option<f64>,
-    /// Its 95 % interval.
+    /// 95 % interval of N*.
     pub asymptotes_interval: Option<Interval>,
-    /// The depth that saturates.
+    /// Saturation depth.
     pub saturation: Option<Saturation>,
     /// Kneedle on log N (Satopää et al. 2011), for comparison with other tools only: it moves with
     /// the end of the sweep. `None` where it finds none.
@@ -143,7 +141,7 @@ pub fn knee(levels: &[Level], seed: u64) -> Knee {
 }
 
 impl Knee {
-    /// The same in units of several requests in flight each: threads with their own depth.
+    /// Divides all depths by `requests`: converts requests to threads of that depth each.
     pub fn per(self, requests: f64) -> Knee {
         let place = |at: Option<f64>| at.map(|at| at / requests);
         let ends = |interval: Option<Interval>| {
@@ -168,7 +166,7 @@ impl Knee {
     }
 }
 
-/// A level in one figure each.
+/// Medians of one level.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     n: f64,
@@ -177,7 +175,7 @@ struct Point {
 }
 
 impl Point {
-    /// In closed loops X² / N.
+    /// X / R; X² / N in closed loops.
     fn power(&self) -> f64 {
         self.rate / self.latency
     }
@@ -207,7 +205,7 @@ fn point(n: f64, repeats: &[(f64, f64)]) -> Option<Point> {
     Some(Point { n, rate: median(&rates)?, latency: median(&latencies)? })
 }
 
-/// The 95 % interval of a figure of the sweep, the repeats of each level resampled apart.
+/// The 95 % interval of a figure of the sweep; the repeats of each level are resampled separately.
 fn over_repeats(
     levels: &[&Level],
     bootstrap: &Bootstrap,
@@ -225,7 +223,7 @@ fn over_repeats(
 
 /// Index of the level of greatest power.
 fn best(points: &[Point]) -> Option<usize> {
-    // The first of equals: less depth for the same.
+    // The first of equals: the same power at less depth.
     greatest(&points.iter().map(Point::power).collect::<Vec<f64>>())
 }
 
@@ -247,10 +245,10 @@ fn place(points: &[Point], cross: Option<f64>) -> (State, Option<f64>) {
     (if differ { State::NoSharpKnee } else { State::Found }, Some(place))
 }
 
-/// The least and the greatest depth at which power may be as large as at the best level, whatever
-/// the curve between the levels: where neither throughput nor latency falls as the depth rises,
-/// power at `n` is at most that of a lower level times `n` over its depth, and at most that of a
-/// higher level times its depth over `n`. The place by the parabola counts too.
+/// Least and greatest depth at which power may be as large as at the best level, for any curve
+/// between the levels. If neither throughput nor latency falls as depth rises, power at `n` is at
+/// most that of a lower level times `n` over its depth, and at most that of a higher level times
+/// its depth over `n`. The range includes the vertex of the parabola.
 fn bracket(points: &[Point]) -> Option<(f64, f64)> {
     let at = best(points)?;
     let best = points[at];
@@ -262,8 +260,8 @@ fn bracket(points: &[Point]) -> Option<(f64, f64)> {
     Some((low.min(place), high.max(place)))
 }
 
-/// Where the parabola through a level and its neighbours is highest. Between the neighbours, as the
-/// middle one is the highest of the three.
+/// Depth at the vertex of the parabola through a level and its neighbours. It lies between the
+/// neighbours, because the middle level is the highest of the three.
 fn summit(points: &[Point], at: usize) -> f64 {
     let middle = points[at].n.ln();
     let rows = [at - 1, at, at + 1].map(|at| {
@@ -296,7 +294,7 @@ fn saturation(points: &[Point]) -> Option<Saturation> {
     points.iter().find(|point| point.rate >= enough).map(|point| Saturation::At(point.n))
 }
 
-/// The level that lies highest above the line from the first to the best corner.
+/// The level highest above the diagonal of the curve, both axes scaled to 0..1.
 fn kneedle(points: &[Point]) -> Option<f64> {
     let (first, last) = (points.first()?, points.last()?);
     let least = points.iter().map(|point| point.rate).fold(f64::INFINITY, f64::min);
@@ -347,8 +345,8 @@ mod tests {
     /// Throughput over depth, and the depth of its knee.
     type Shape = (fn(f64) -> f64, f64);
 
-    /// Each shape with its true knee: of dies D - 1, of the law where the derivative of X² / N is
-    /// 0.
+    /// Each shape with its true knee: D - 1 for dies; for the USL, where the derivative of X² / N
+    /// is 0.
     fn shapes() -> [Shape; 3] {
         let (alpha, beta) = (0.07, 0.0008f64);
         let root = ((alpha - beta).powi(2) + 12.0 * beta * (1.0 - alpha)).sqrt();
@@ -372,7 +370,7 @@ mod tests {
     #[test]
     fn the_interval_over_repeats_holds_the_truth() {
         let mut chance = Chance::new(2);
-        // One whose knee lies between two levels, which no scatter of the repeats shows.
+        // A knee between two levels, which the scatter of the repeats does not show.
         let between: Shape = (|n| n.min(5.3), 5.3);
         for (shape, truth) in shapes().into_iter().chain([between]) {
             let held = (0..100).filter(|seed| {

@@ -1,10 +1,10 @@
 //! Weighted least squares with few unknowns.
 
-/// The coefficients that leave the least weighted sum of squares of `y - row · coefficients`, over
-/// `(row, y, weight)`; `None` where the rows do not determine them, or something is not finite.
+/// The coefficients that minimize the weighted sum of squares of `y - row · coefficients`, over
+/// `(row, y, weight)`; `None` if the rows do not determine them, or something is not finite.
 ///
 /// Normal equations, solved by elimination with pivots: enough for two or three unknowns of about
-/// the same scale. Scale the columns where they are not.
+/// the same scale. Scale the columns otherwise.
 pub fn solve<const K: usize>(rows: &[([f64; K], f64, f64)]) -> Option<[f64; K]> {
     let mut matrix = [[0.0; K]; K];
     let mut right = [0.0; K];
@@ -24,7 +24,7 @@ fn eliminate<const K: usize>(mut matrix: [[f64; K]; K], mut right: [f64; K]) -> 
     for column in 0..K {
         let size = |row: &usize| matrix[*row][column].abs();
         let pivot = (column..K).max_by(|a, b| size(a).total_cmp(&size(b)))?;
-        // The remainder of a column that others explain is a rounding error.
+        // If other columns explain a column, its remainder is a rounding error.
         if size(&pivot) <= 1e-12 * diagonal[column] {
             return None;
         }

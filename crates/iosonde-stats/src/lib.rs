@@ -1,6 +1,6 @@
-//! Numbers to numbers: histograms, intervals, tests for steadiness.
+//! Statistics: histograms, intervals, tests for steadiness.
 //!
-//! Promises: pure functions of their arguments. No clock, no chance that is not passed in.
+//! All functions are pure: no clock, and no random numbers but from a seed that is passed in.
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;

@@ -1,12 +1,12 @@
 //! The standard normal distribution.
 
-/// Beyond this many deviations the series has no digits left, and the tail is below 1e-15.
+/// Standard deviations beyond which the series loses all digits; the tail is below 1e-15.
 const FAR: f64 = 8.0;
 
 /// Probability that a standard normal number is below `x`.
 ///
-/// G. Marsaglia, "Evaluating the normal distribution", J. Stat. Software 11(4), 2004: one half and
-/// the density times x + x^3/3 + x^5/(3·5) + …; right to 1e-15 in absolute terms.
+/// G. Marsaglia, "Evaluating the normal distribution", J. Stat. Software 11(4), 2004: one half plus
+/// the density times x + x^3/3 + x^5/(3·5) + …; absolute error below 1e-15.
 pub fn cdf(x: f64) -> f64 {
     if x.abs() > FAR {
         return f64::from(u8::from(x > 0.0));
@@ -25,8 +25,7 @@ pub fn density(x: f64) -> f64 {
     (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt()
 }
 
-/// The number that a standard normal one is below with probability `p`; the ends are where
-/// [`cdf`] ends, at 8 deviations.
+/// The `p` quantile of the standard normal distribution, limited to ±8 deviations as [`cdf`] is.
 pub fn quantile(p: f64) -> f64 {
     let (mut low, mut high) = (-FAR, FAR);
     for _ in 0..60 {

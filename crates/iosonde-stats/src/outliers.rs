@@ -1,23 +1,22 @@
-//! Which of many alike are unlike the others?
+//! Outliers among similar values.
 
 use crate::summary::{Summary, t_p};
 
 /// A value that is farther from the others than chance allows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlier {
-    /// Its place among the values.
+    /// Its index among the values.
     pub index: usize,
-    /// The level from which it is an outlier: the probability that the farthest of as many values
-    /// of one normal distribution is as far away as this one, or as one less extreme that is
-    /// farther from what remains.
+    /// The significance level from which it is an outlier: the smallest of its own p value and
+    /// those of the less extreme values tested after it.
     pub p: f64,
 }
 
-/// The values from the most extreme on, each tested against those that remain when it and all more
-/// extreme ones are taken away, at most `most` of them (generalized extreme Studentized deviate,
-/// Rosner 1983). The test is two-sided and holds for values that are normal apart from the
-/// outliers, such as logarithms of rates; ten values or more are needed for it to hold. Removing
-/// one after the other keeps two equal outliers from hiding each other.
+/// Up to `most` values, the most extreme first, each tested against the values that remain without
+/// it and all more extreme ones (generalized extreme Studentized deviate, Rosner 1983). The test is
+/// two-sided. It assumes ten values or more that are normal apart from the outliers, such as
+/// logarithms of rates. Removing one value after the other keeps two equal outliers from hiding
+/// each other.
 ///
 /// The outliers at a level are those whose `p` is at or below it.
 pub fn extremes(values: &[f64], most: usize) -> Vec<Outlier> {
@@ -34,7 +33,7 @@ pub fn extremes(values: &[f64], most: usize) -> Vec<Outlier> {
         let Some(others) = Summary::of(&of(&left)) else { break };
         found.push(Outlier { index, p: probability(values[index], &others) });
     }
-    // All up to the last that is significant are outliers.
+    // All values up to the last significant one are outliers.
     let mut least: f64 = 1.0;
     for each in found.iter_mut().rev() {
         least = least.min(each.p);
@@ -43,8 +42,8 @@ pub fn extremes(values: &[f64], most: usize) -> Vec<Outlier> {
     found
 }
 
-/// The chance that the farthest of all is as far from `others` as this value: the one-value t test
-/// of each, times their number.
+/// Probability that the farthest of all values is as far from `others` as this one: the t test of
+/// one value, times the number of values.
 fn probability(value: f64, others: &Summary) -> f64 {
     let n = others.n as f64;
     let t = (value - others.mean) / (others.std_dev * (1.0 + 1.0 / n).sqrt());

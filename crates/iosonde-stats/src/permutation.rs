@@ -1,32 +1,31 @@
-//! Permutation tests: had the labels been dealt out otherwise, how often would the two sides differ
-//! as much as they do?
+//! Permutation tests: how often do two sides differ as much under random labels?
 //!
 //! The statistic is the difference of the medians. Few runs have few medians: with five against
-//! five, six deals of the labels share the largest difference that there is, and a p below 0.048
-//! could never come out. Deals that share a difference of medians are therefore distinguished by
-//! their difference of means; the test stays exact, as it is for any statistic, and reaches 0.0079.
+//! five, six permutations share the largest difference, so p could never be below 0.048.
+//! Permutations with equal difference of medians are therefore ordered by their difference of
+//! means. The test stays exact, as for any statistic, and reaches 0.0079.
 
 use super::chance::Chance;
 use super::ratio::{median, sorted};
 use super::summary::mean;
 
-/// Most deals that are gone through one by one.
+/// Maximum number of permutations that are enumerated.
 pub const EXACT_UP_TO: f64 = 1e6;
-/// Number of deals drawn if there are more.
+/// Number of random permutations if there are more.
 pub const RANDOM: u32 = 10_000;
-/// Differences that are this close, as a share of the larger one, are equal.
+/// Relative difference below which differences are equal.
 const EQUAL: f64 = 1e-9;
 
 /// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Permuted {
-    /// Share of the deals that differ as much or more, two-sided.
+    /// Share of the permutations that differ at least as much, two-sided.
     pub p: f64,
-    /// Whether every deal was gone through.
+    /// Whether every permutation was enumerated.
     pub exact: bool,
 }
 
-/// How much two sides differ: medians first, means where medians are equal.
+/// Difference of two sides: by medians, then by means if those are equal.
 #[derive(Clone, Copy, Debug)]
 struct Difference {
     medians: f64,
@@ -34,7 +33,7 @@ struct Difference {
 }
 
 impl Permuted {
-    /// So many of [`RANDOM`] random deals differ as much or more.
+    /// Result if `reached` of [`RANDOM`] random permutations differ at least as much.
     fn at_random(reached: usize) -> Permuted {
         Permuted { p: f64::from(1 + reached as u32) / f64::from(RANDOM + 1), exact: false }
     }
@@ -59,18 +58,18 @@ fn larger(a: f64, b: f64) -> Option<bool> {
     if (a - b).abs() <= EQUAL * a.abs().max(b.abs()) { None } else { Some(a > b) }
 }
 
-/// Subsets of `k` among `n`.
+/// Binomial coefficient.
 pub fn choose(n: usize, k: usize) -> f64 {
     (0..k.min(n - k)).map(|i| (n - i) as f64 / (i + 1) as f64).product::<f64>().round()
 }
 
-/// The smallest p that two sides of these sizes can have.
+/// The smallest p possible for two sides of these sizes.
 pub fn smallest_p(a: usize, b: usize) -> f64 {
     let deals = choose(a + b, a);
     if deals > EXACT_UP_TO {
         return 1.0 / f64::from(RANDOM + 1);
     }
-    // Exchanging the labels of two sides of one size changes nothing.
+    // For equal sizes, exchanging the labels gives the same difference.
     if a == b { 2.0 / deals } else { 1.0 / deals }
 }
 
@@ -102,7 +101,7 @@ pub fn two_sides(a: &[f64], b: &[f64], seed: u64) -> Permuted {
     Permuted::at_random(reached.count())
 }
 
-/// All deals of a sorted pool to two hands, from the smallest value on.
+/// Enumeration of all splits of a sorted pool into two hands, from the smallest value on.
 struct Deal<'a> {
     pool: &'a [f64],
     sizes: [usize; 2],
@@ -115,9 +114,9 @@ struct Deal<'a> {
 struct Hands {
     held: [usize; 2],
     sums: [f64; 2],
-    /// Sums of the two middle values (of an odd hand twice the one), so far.
+    /// Sum of each hand's two middle values so far (for an odd size, twice the middle one).
     middles: [f64; 2],
-    /// How many hands have their median.
+    /// Number of hands whose median is known.
     known: usize,
 }
 
@@ -126,7 +125,7 @@ impl Deal<'_> {
         if hands.known == 2 {
             let medians = (hands.middles[1] - hands.middles[0]).abs() / 2.0;
             match larger(medians, self.seen.medians) {
-                // Where the rest goes does not matter any more.
+                // The remaining values cannot change the result.
                 Some(true) => {
                     self.reached += choose(self.pool.len() - at, self.sizes[0] - hands.held[0]);
                     return;
@@ -163,7 +162,7 @@ impl Deal<'_> {
     }
 }
 
-/// Tests whether differences within rounds lie to one side of 0, by turning their signs.
+/// Tests whether differences within rounds are on one side of 0, by flipping their signs.
 pub fn rounds(differences: &[f64], seed: u64) -> Permuted {
     let of = |values: &[f64]| Difference {
         medians: median(values).unwrap_or(0.0).abs(),
@@ -188,8 +187,8 @@ pub fn rounds(differences: &[f64], seed: u64) -> Permuted {
     Permuted::at_random(reached)
 }
 
-/// The Mann-Whitney test, two-sided: exact without ties up to 25 runs a side, else by the normal
-/// law with the correction for ties. A cross-check that uses only ranks.
+/// Two-sided p of the Mann-Whitney test: exact without ties up to 25 runs per side, otherwise the
+/// normal approximation with correction for ties. A cross-check that uses only ranks.
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (n, m) = (a.len(), b.len());
     let pairs = || a.iter().flat_map(|x| b.iter().map(move |y| (x, y)));
@@ -214,10 +213,10 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     (2.0 * super::normal::cdf(-z)).min(1.0)
 }
 
-/// Number of orders of `n` and `m` distinct values for each count of pairs in which the first is
-/// the larger.
+/// Number of orders of `n` and `m` distinct values, by the count of pairs in which the value of the
+/// first side is larger.
 fn ways(n: usize, m: usize) -> Vec<f64> {
-    // ways(n, m, u) = ways(n - 1, m, u - m) + ways(n, m - 1, u): the largest value is of one side.
+    // ways(n, m, u) = ways(n - 1, m, u - m) + ways(n, m - 1, u), by the side of the largest value.
     let mut rows = vec![vec![0.0; n * m + 1]; n + 1];
     rows.iter_mut().for_each(|row| row[0] = 1.0);
     for others in 1..=m {
@@ -239,7 +238,7 @@ mod tests {
     fn the_smallest_p_is_that_of_the_tables() {
         for (n, p) in [(3, 0.1), (4, 0.028_571), (5, 0.007_937), (6, 0.002_165), (8, 0.000_155)] {
             assert!((smallest_p(n, n) - p).abs() < 1e-6, "{n}");
-            // Two sides that are wholly apart reach it.
+            // Two sides without overlap reach it.
             let low: Vec<f64> = (0..n).map(|i| i as f64).collect();
             let high: Vec<f64> = low.iter().map(|value| value + 100.0).collect();
             let permuted = two_sides(&low, &high, 0);
@@ -252,7 +251,7 @@ mod tests {
 
     #[test]
     fn every_deal_is_counted_as_by_hand() {
-        // {1, 2, 4} against {3, 5, 9}: all 20 deals, gone through without any shortcut.
+        // {1, 2, 4} against {3, 5, 9}: all 20 permutations, without shortcuts.
         let (a, b) = ([1.0, 2.0, 4.0], [3.0, 5.0, 9.0]);
         let pool = [1.0, 2.0, 4.0, 3.0, 5.0, 9.0];
         let of = |mask: u32| {
@@ -278,7 +277,7 @@ mod tests {
         let mut draws = Chance::new(3);
         let mut noise =
             |count: usize| (0..count).map(|_| draws.below(1_000) as f64).collect::<Vec<f64>>();
-        // Too many deals to enumerate: they are drawn at random.
+        // Too many permutations to enumerate: they are drawn at random.
         let (a, b) = (noise(20), noise(20));
         let drawn = two_sides(&a, &b, 9);
         assert!(!drawn.exact && drawn.p > 0.0 && drawn.p <= 1.0);
@@ -287,7 +286,7 @@ mod tests {
 
     #[test]
     fn signs_are_turned_in_every_way() {
-        // All six to one side: the deal itself and its mirror, of 64.
+        // All six on one side: the original and its mirror image, of 64.
         assert_eq!(rounds(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 0).p, 2.0 / 64.0);
         assert_eq!(rounds(&[0.0; 6], 0).p, 1.0);
         assert!(rounds(&[1.0, -1.0, 2.0, -2.0, 0.5, -0.5], 0).p > 0.9);

@@ -1,24 +1,26 @@
-//! How well is a figure known while the run goes on, and is that enough? Sequential stopping.
+//! Sequential stopping: estimates the precision of a figure during the run, and whether it is
+//! enough.
 //!
-//! The intervals are those of [`dependent`](super::dependent). It stops when half the width is at
-//! most w / (1 + w) of the figure (Law and Kelton) at two checks in a row, after [`FEWEST`]
+//! The intervals are those of [`dependent`](super::dependent). The run stops when the half-width is
+//! at most w / (1 + w) of the figure (Law and Kelton) at two checks in a row, after [`FEWEST`]
 //! intervals.
 //!
-//! Coverage of nominal 95 % intervals at the stop, in 500 simulated runs each: rates 96.4, 97.0
-//! and 97.0 % (AR(1) coefficients 0, 0.5, 0.8), a mean 96.6 %, p50 96.4 %. Rare percentiles are too
-//! wide, so that it stops late: p99 98.6 % of independent latencies, 99.8 % at coefficient 0.8. The
-//! longer side counts for both, and the dependence is also that of a less rare percentile.
+//! Coverage of nominal 95 % intervals at the stop, in 500 simulated runs each: rates 96.4, 97.0 and
+//! 97.0 % (AR(1) coefficients 0, 0.5, 0.8), a mean 96.6 %, p50 96.4 %. Intervals of rare
+//! percentiles are too wide, so the run stops late: p99 98.6 % of independent latencies, 99.8 % at
+//! coefficient 0.8. The reason is that the longer side counts for both, and that the dependence is
+//! also that of a less rare percentile.
 
 use super::Histogram;
 use super::dependent::{self, Batch, Loop};
 
 /// Intervals from one check to the next.
 pub const PER_LOOK: usize = 10;
-/// Intervals before the first check: ten times that.
+/// Fewest intervals for a check.
 pub const FEWEST: usize = 10 * PER_LOOK;
-/// Intervals kept before neighbours are merged.
+/// Number of intervals at which neighbours are merged.
 const MOST: usize = 1_000;
-/// Operations expected beyond a percentile from which it counts as known.
+/// Expected operations beyond a percentile from which it has an estimate.
 const FEWEST_BEYOND: f64 = super::quantile::INTERVAL_FROM;
 
 /// The estimated figure.
@@ -26,25 +28,25 @@ const FEWEST_BEYOND: f64 = super::quantile::INTERVAL_FROM;
 pub enum Measure {
     /// Amount per second.
     Rate,
-    /// Mean latency of such a loop, ns.
+    /// Mean latency of a loop, ns.
     Mean(Loop),
-    /// A quantile of the latency of such a loop, ns.
+    /// A quantile of the latency of a loop, ns.
     Quantile(f64, Loop),
 }
 
-/// A figure and half the width of its 95 % interval, the longer side.
+/// A figure and the longer half-width of its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
     /// The figure: per second, or ns.
     pub value: f64,
-    /// As a share of it.
+    /// Half-width as a share of the figure.
     pub half_width: f64,
 }
 
 /// One check of everything measured so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Look {
-    /// Intervals that it rests on.
+    /// Number of intervals used.
     pub intervals: usize,
     /// The estimate; `None` if there is too little data.
     pub known: Option<Known>,
@@ -52,16 +54,16 @@ pub struct Look {
     pub is_enough: bool,
 }
 
-/// Repeats the check until the requested precision is reached.
+/// Checks the precision repeatedly until it is reached.
 #[derive(Debug)]
 pub struct Sequential {
     measure: Measure,
-    /// The requested share, after the correction.
+    /// Limit of the half-width: w / (1 + w) for a requested w.
     limit: f64,
     intervals: Vec<Batch>,
-    /// An interval of the present width that is not whole yet, and of how many it consists.
+    /// The incomplete merged interval, and the number of given intervals in it.
     pending: Option<(Batch, u32)>,
-    /// Given intervals in one of those that are kept.
+    /// Given intervals per kept interval.
     merged: u32,
     all: Histogram,
     since_look: usize,
@@ -69,7 +71,7 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Until half the interval is at most `width` of the figure.
+    /// Stops once half the interval is at most `width` of the figure.
     pub fn new(measure: Measure, width: f64) -> Sequential {
         Sequential {
             measure,
@@ -154,8 +156,8 @@ mod tests {
     use super::*;
     use crate::chance::Chance;
 
-    /// Numbers in `[0, 1)`. The seed is spread by another number than the step, or else neighbours
-    /// would be the same stream, one place further on.
+    /// Numbers in `[0, 1)`. The seed is multiplied by a number other than the generator's step:
+    /// otherwise neighbouring seeds would give the same stream, shifted by one.
     fn chance(seed: u64) -> impl FnMut() -> f64 {
         let mut chance = Chance::new(seed.wrapping_mul(0xd134_2543_de82_ef95));
         move || chance.unit()
@@ -176,8 +178,8 @@ mod tests {
         }
     }
 
-    /// Of 500 runs: the share in which the interval at the stop holds the truth, and the mean
-    /// number of intervals at that time.
+    /// Share of 500 runs in which the interval at the stop holds the truth, and the mean number of
+    /// intervals at the stop.
     fn coverage(
         (measure, width, truth): (Measure, f64, f64),
         make: impl Fn(u64) -> Box<dyn FnMut() -> Batch>,
@@ -208,7 +210,7 @@ mod tests {
         })
     }
 
-    /// Latencies whose scale follows the series: exponential around it.
+    /// Exponential latencies whose scale follows an AR(1) series.
     fn latencies(coefficient: f64, seed: u64) -> Box<dyn FnMut() -> Batch> {
         let mut next = normal(coefficient, seed);
         let mut unit = chance(seed + 1_000_000);
@@ -231,7 +233,7 @@ mod tests {
     fn within(name: &str, (held, taken): (f64, f64)) {
         eprintln!("{name}: {:.1} % after {taken:.0} intervals", 100.0 * held);
         assert!(held >= 0.92, "{name}: {held}");
-        // Rare percentiles are wider than they need be.
+        // Intervals of rare percentiles are wider than necessary.
         assert!(held <= 0.97 || name.starts_with("p99"), "{name}: {held}");
     }
 

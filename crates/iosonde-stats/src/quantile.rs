@@ -1,13 +1,12 @@
-//! Quantiles with their right to exist: a distribution-free interval, and no value without enough
-//! samples beyond it.
+//! Quantiles with distribution-free intervals. A quantile has no value without enough samples
+//! beyond it.
 //!
-//! The interval is that of order statistics: such that 2.5 % of the binomial distribution lies
-//! outside on either side, of as many independent values as the [dependent](super::dependent) ones
-//! of a run are worth. Half of the probability of a count belongs to either side of it (mid-P:
-//! Lancaster, "Significance tests in discrete distributions", JASA 56, 1961): whole ranks of so few
-//! values that leave out at most 2.5 % would leave out less. The ends, rounded to the nearest rank
-//! of all values, are looked up in a histogram, which gives the [place](Histogram::place) of
-//! theirs.
+//! The interval is that of order statistics: 2.5 % of the binomial distribution lies outside on
+//! either side, for the effective number of independent values of the [dependent](super::dependent)
+//! ones of a run. Half of the probability of a count belongs to either side of it (mid-P:
+//! Lancaster, "Significance tests in discrete distributions", JASA 56, 1961), because whole ranks
+//! would leave out less than 2.5 %. The ends are rounded to the nearest rank of all values and
+//! looked up as the [place](Histogram::place) of that rank in a histogram.
 
 use serde::Serialize;
 
@@ -18,13 +17,13 @@ use super::dependent::{self, Batches, Loop, NoInterval};
 const TAIL: f64 = 0.025;
 /// The standard normal quantile that leaves [`TAIL`] above it.
 pub(super) const NORMAL: f64 = 1.959_963_984_540_054;
-/// Independent samples expected beyond the quantile at or above which a value is printed without an
+/// Expected independent samples beyond the quantile from which a value is printed without an
 /// interval.
 pub const SOLID_FROM: f64 = 100.0;
-/// Independent samples expected beyond it from which the value counts as known, with its interval.
+/// Expected independent samples beyond it from which the value counts as known, with its interval.
 pub const INTERVAL_FROM: f64 = 10.0;
-/// Expected samples beyond it below which there is no value at all. A two-sided 95 % interval
-/// exists from ln(40) = 3.69 on.
+/// Expected samples beyond it below which there is no value. A two-sided 95 % interval exists from
+/// ln(40) = 3.69 on.
 pub const EARNED_FROM: f64 = 3.7;
 
 /// A quantile of a sample, or the reason why there is none.
@@ -34,11 +33,11 @@ pub struct Quantile {
     pub q: f64,
     /// Sample size.
     pub n: u64,
-    /// The value and how far it can be trusted.
+    /// The value and its reliability.
     pub estimate: Estimate,
 }
 
-/// What is printed, by the number of samples expected beyond the quantile.
+/// The printed estimate, by the number of samples expected beyond the quantile.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Estimate {
@@ -46,12 +45,12 @@ pub enum Estimate {
     Value {
         /// Nearest-rank value, ns.
         value_ns: u64,
-        /// Width of the range in which the value of that rank lies, ns: see [`Histogram::rank`].
+        /// Width of the range that holds the value of that rank, ns: see [`Histogram::rank`].
         #[serde(skip)]
         range_ns: u64,
         /// Ends of its 95 % interval, ns, or why there is none.
         interval: Result<(u64, u64), NoInterval>,
-        /// How far the value can be trusted.
+        /// Reliability of the value.
         standing: Standing,
     },
     /// Too few samples beyond it: no value.
@@ -61,26 +60,27 @@ pub enum Estimate {
     },
 }
 
-/// How far a value can be trusted, by the number of independent samples expected beyond it.
+/// Reliability of a value, by the number of independent samples expected beyond it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// 100 or more, and an interval that is not [wide](Quantile::is_wide): the value alone.
     Solid,
-    /// 10 to 100, an unknown number, or a wide interval: the value with its interval.
+    /// 10 to 100, or an unknown or wide interval: the value with its interval.
     WithInterval,
-    /// Fewer than 10: the value is a rough one.
+    /// Fewer than 10: a rough value.
     LowConfidence,
 }
 
 impl Quantile {
-    /// The quantile `q` (`0 < q < 1`) of a histogram of ns. Without knowing when each value was
-    /// measured there is no interval.
+    /// The quantile `q` (`0 < q < 1`) of a histogram of ns. It has no interval, because the times
+    /// of the values are unknown.
     pub fn of(histogram: &Histogram, q: f64) -> Quantile {
         Quantile::over_time(histogram, Err(NoInterval::OnlyWhole), Loop::Closed, q)
     }
 
-    /// The same of values that are also in batches of equal time; or why they are not.
+    /// The quantile `q` of values that are also in batches of equal time, or the reason why they
+    /// are not.
     pub fn over_time(
         histogram: &Histogram,
         batches: Batches<'_>,
@@ -116,7 +116,7 @@ impl Quantile {
         Some(value_ns)
     }
 
-    /// Width of the range in which the value lies, as a share of it; 0 if there is no value.
+    /// Width of the range that holds the value, as a share of it; 0 if there is no value.
     pub fn resolution(&self) -> f64 {
         let Estimate::Value { value_ns, range_ns, .. } = self.estimate else { return 0.0 };
         range_ns as f64 / value_ns.max(1) as f64
@@ -133,8 +133,8 @@ impl Quantile {
         matches!(self.estimate, Estimate::Value { standing: Standing::Solid, .. })
     }
 
-    /// Whether the ends of its interval differ by more than a factor of 2. Those of so many samples
-    /// of one mode do not: it lies between two, and may be either.
+    /// Whether the ends of its interval differ by more than a factor of 2. With this many samples
+    /// that shows a quantile between two modes, which may be in either.
     pub fn is_wide(&self) -> bool {
         matches!(self.estimate, Estimate::Value { interval: Ok(ends), .. } if is_wide(ends))
     }
@@ -144,7 +144,7 @@ impl Quantile {
         matches!(self.estimate, Estimate::Value { standing: Standing::LowConfidence, .. })
     }
 
-    /// How many samples a value would need, if there is none.
+    /// Samples needed for a value, if there is none.
     pub fn needs(&self) -> Option<u64> {
         let Estimate::NotEarned { needs } = self.estimate else { return None };
         Some(needs)
@@ -156,7 +156,7 @@ fn is_wide((low, high): (u64, u64)) -> bool {
     high > 2 * low.max(1)
 }
 
-/// The value at a rank, counted from 1, among ascending values with their numbers.
+/// The value at a rank, counted from 1, in ascending `(value, count)` pairs.
 pub fn at_rank<T>(values: impl IntoIterator<Item = (T, u64)>, rank: u64) -> Option<T> {
     let mut seen = 0;
     let mut reaches = |number: u64| {
@@ -186,8 +186,8 @@ pub fn shares_below(n: u64, q: f64) -> Option<(f64, f64)> {
     Some(if q < 0.5 { (few, many) } else { (1.0 - many, 1.0 - few) })
 }
 
-/// For `Y ~ Bin(n, p)`: where `P(Y < y) + P(Y = y) / 2` is `share`, between whole numbers by a
-/// straight line.
+/// For `Y ~ Bin(n, p)`, the y at which `P(Y < y) + P(Y = y) / 2` is `share`, interpolated linearly
+/// between integers.
 fn binomial_quantile(n: u64, p: f64, share: f64) -> f64 {
     let odds = p / (1.0 - p);
     let mut mass = (n as f64 * (-p).ln_1p()).exp();
@@ -220,7 +220,7 @@ mod tests {
             assert!((rank - whole).abs() < 0.5, "{n}: {rank}");
             assert!((low + high - 1.0).abs() < 1e-9);
         }
-        // Mirror images, and no end from fewer samples than carry one.
+        // The ends mirror each other, and too few samples have none.
         let (low, high) = shares_below(1_000, 0.05).unwrap();
         let (other_low, other_high) = shares_below(1_000, 0.95).unwrap();
         assert!((low + other_high - 1.0).abs() < 1e-9 && (high + other_low - 1.0).abs() < 1e-9);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn exact_and_normal_ends_agree_where_they_meet() {
-        // Beyond (1 - p)^-n = e^600 the normal distribution is taken.
+        // Beyond (1 - p)^-n = e^600 the normal approximation is used.
         let [exact, normal] = [59_000, 60_000].map(|n| {
             let (low, high) = shares_below(n, 0.99).unwrap();
             let reach = NORMAL * (0.0099 / n as f64).sqrt();
@@ -248,7 +248,7 @@ mod tests {
             let held = (0..2_000)
                 .filter(|_| {
                     let below = (0..n).filter(|_| chance.unit() < q).count() as f64 / n as f64;
-                    // The ends are places between values: half of a tie is out.
+                    // The ends lie between values: half of a tie is outside.
                     low <= below && below <= high
                 })
                 .count();
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_percentile_between_two_modes_does_not_stand_alone() {
-        // One in so many takes 5 ms; of all others, one in 10,000 lies between.
+        // One in `every` values takes 5 ms; of all others, one in 10,000 lies between.
         let of = |every: f64| {
             let mut chance = crate::chance::Chance::new(4);
             let mut value = || match chance.unit() * every < 1.0 {
@@ -271,8 +271,8 @@ mod tests {
         };
         assert!(of(100.0).is_wide() && !of(100.0).is_solid(), "{:?}", of(100.0));
         assert!(of(50.0).is_solid(), "{:?}", of(50.0));
-        // The far tail of one mode is thin, and not wide: so is that of a Pareto distribution with
-        // an infinite mean.
+        // The far tail of one mode is thin but its interval is not wide, even for a Pareto
+        // distribution with an infinite mean.
         let values = (1..=40_000u64).map(|at| (1e5 / (1.0 - at as f64 / 40_001.0)) as u64);
         let (all, batches) = dealt(values);
         let heavy = Quantile::over_time(&all, Ok(&batches), Loop::Closed, 0.99);
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(dependent::quantile(&Histogram::new(), EffectiveSize::of(1e3), 0.5), None);
     }
 
-    /// Dealt to batches in turn, as if they were independent.
+    /// Values distributed over batches, as if they were independent.
     fn dealt(values: impl Iterator<Item = u64>) -> (Histogram, Vec<Batch>) {
         let mut parts = vec![Histogram::new(); 50];
         values.enumerate().for_each(|(at, value)| parts[at * 31 % 50].record(value));

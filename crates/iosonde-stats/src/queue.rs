@@ -11,9 +11,9 @@
 //!   λ R(λ) = N. That is an approximation: the population of a closed loop does not vary.
 //! - **USL**, where throughput really falls ([`super::usl`]).
 //!
-//! Each has one parameter of shape and one of scale (the law has two and one). The first whose
-//! residuals are all within 10 % is the answer; if there is none, no simple queue model fits, which
-//! is reported too. No model is valid for depths above the largest one measured.
+//! Each has one shape parameter and one scale parameter (USL has two of shape). The first model
+//! whose residuals are all within 10 % is the answer; if there is none, no simple queue model fits,
+//! which is reported too. No model is valid for depths above the largest one measured.
 
 use super::ratio::median;
 use super::summary::is_positive;
@@ -21,17 +21,17 @@ use super::usl::{self, Usl};
 
 /// Largest residual of a model that fits.
 pub const FITS_WITHIN: f64 = 0.10;
-/// How far above the bound a point lies that is called so.
+/// Excess over the bound from which a point is reported as above it.
 pub const ABOVE_BOUND_FROM: f64 = 0.05;
 /// Levels below which no model is fitted.
 pub const FEWEST_LEVELS: usize = 4;
 /// Largest number of servers tried in M/M/c.
 const MOST_SERVERS: usize = 4_096;
-/// Places at which a shape is tried before the best is refined.
+/// Grid points of a shape parameter, before refinement.
 const PLACES: usize = 200;
 
-/// Probability that a request waits in M/M/c with `load` = λ S below `servers` (Erlang C, by the
-/// recursion of Erlang B); `None` from `servers` on.
+/// Probability that a request waits in M/M/c at `load` = λ S (Erlang C, by the recursion of Erlang
+/// B); `None` unless `load` is below `servers`.
 pub fn erlang_c(servers: usize, load: f64) -> Option<f64> {
     let rho = load / servers as f64;
     if servers == 0 || !(0.0..1.0).contains(&rho) {
@@ -67,7 +67,7 @@ pub fn dies_rate(dies: f64, most: f64, n: f64) -> f64 {
 /// A model that was fitted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Model {
-    /// A straight rise, then none.
+    /// A linear rise, then a plateau.
     Bounds {
         /// Response time below saturation.
         base_response: f64,
@@ -76,14 +76,14 @@ pub enum Model {
     },
     /// Equal servers hit at random.
     BalancedDies {
-        /// How many.
+        /// Number of dies.
         dies: f64,
-        /// Throughput that they approach.
+        /// Throughput at unlimited depth.
         most: f64,
     },
     /// One queue before equal servers.
     Mmc {
-        /// How many.
+        /// Number of servers.
         servers: usize,
         /// Mean service time.
         service: f64,
@@ -92,14 +92,14 @@ pub enum Model {
     Usl(Box<Usl>),
 }
 
-/// A model with how well it fits.
+/// A model and its residuals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fitted {
     /// The model with its parameters.
     pub model: Model,
-    /// By level, `(N, residual)`: seen over fitted throughput, less 1.
+    /// Per level, `(N, residual)`: measured over fitted throughput, minus 1.
     pub residuals: Vec<(f64, f64)>,
-    /// The largest of them, without its sign.
+    /// Largest absolute residual.
     pub largest_residual: f64,
 }
 
@@ -109,13 +109,13 @@ pub struct Queue {
     /// Index in `tried` of the simplest model whose residuals are all within 10 %; `None` if no
     /// simple queue model fits.
     pub fits: Option<usize>,
-    /// Those that were fitted, the simplest first; none is tried after one that fits.
+    /// Fitted models, the simplest first; none is tried after one that fits.
     pub tried: Vec<Fitted>,
     /// c ≈ X_max · R0, an upper estimate of the parallelism: R0 contains the time of the host.
     pub parallelism: Option<f64>,
-    /// Levels more than 5 % above N / R0: `(N, seen over bound)`.
+    /// Levels more than 5 % above N / R0: `(N, measured over bound)`.
     pub above_bound: Vec<(f64, f64)>,
-    /// Nothing is said of depths above this.
+    /// The models are not valid above this depth.
     pub largest_depth: f64,
 }
 
@@ -126,9 +126,9 @@ impl Queue {
     }
 }
 
-/// Fits the models to a sweep, `(N, throughputs of the repeats)`. `base_response`
-/// is the mean response time at depth 1, if measured; 1 / X(1) stands for it otherwise. `None` for
-/// fewer than [`FEWEST_LEVELS`] levels, and where a throughput is no positive number.
+/// Fits the models to a sweep, `(N, throughputs of the repeats)`. `base_response` is the mean
+/// response time at depth 1; if `None`, 1 / X(1) is used. `None` for fewer than [`FEWEST_LEVELS`]
+/// levels, or if a throughput is not a positive number.
 pub fn fit(levels: &[usl::Level], base_response: Option<f64>, seed: u64) -> Option<Queue> {
     let sound = |(_, rates): &usl::Level| rates.iter().all(is_positive);
     if levels.len() < FEWEST_LEVELS || !levels.iter().all(sound) {
@@ -177,7 +177,7 @@ impl Fitted {
     }
 }
 
-/// A shape times a scale: the best scale of log X is the mean of the logarithms of the remainder.
+/// A shape times a scale, fitted in log X: the log of the best scale is the mean of log(X / shape).
 struct Scaled {
     scale: f64,
     residuals: Vec<(f64, f64)>,
@@ -193,8 +193,8 @@ fn scaled(points: &[(f64, f64)], shape: impl Fn(f64) -> f64) -> Scaled {
     Scaled { scale: mean.exp(), residuals, error }
 }
 
-/// The parameter from 1 to four times the largest depth with the least error: tried at places of
-/// equal ratio, then between the neighbours of the best by golden section.
+/// The shape parameter of least error, from 1 to four times the largest depth: a grid of equal
+/// ratios, then golden-section search between the neighbours of the best.
 fn best_shape(points: &[(f64, f64)], shape: impl Fn(f64, f64) -> f64) -> f64 {
     let error = |log: f64| scaled(points, |n| shape(log.exp(), n)).error;
     let width = (4.0 * points.last().map_or(1.0, |(n, _)| *n)).ln() / PLACES as f64;
@@ -226,7 +226,7 @@ fn balanced_dies(points: &[(f64, f64)]) -> Fitted {
 }
 
 fn mmc(points: &[(f64, f64)]) -> Fitted {
-    // Whole servers; above 64 the nearest of the places of equal ratio is near enough.
+    // The number of servers is whole: also try both neighbours.
     let servers = best_shape(points, |servers, n| mmc_rate(whole(servers), 1.0, n));
     let near = [whole(servers) - 1, whole(servers), whole(servers) + 1];
     let fits = near.into_iter().filter(|servers| *servers > 0).map(|servers| {

@@ -1,18 +1,18 @@
-//! How much more one gives than another, measured in rounds of both.
+//! Ratio of two figures, measured in rounds of both.
 //!
 //! The ratio is taken within each round, so that influences on a whole round cancel, and the median
 //! over the rounds is reported. Its interval is the exact order-statistic interval (that of the
 //! sign test): from the k-th smallest to the k-th largest ratio, with the largest k for which a
-//! binomial variable of n trials at one half is below k with at most 2.5 %. It assumes nothing
-//! about the law of the ratios but that the rounds are independent of each other and alike. Six
-//! rounds are the fewest that carry one: the smallest and the largest of them then hold the true
-//! median in 96.9 % of cases, those of five in 93.75 % only.
+//! binomial variable of n trials at one half is below k with probability at most 2.5 %. It only
+//! assumes that the rounds are independent and identically distributed. At least six rounds are
+//! needed: the smallest and the largest of six hold the true median in 96.9 % of cases, those of
+//! five in only 93.75 %.
 
 use serde::Serialize;
 
 use super::summary::is_positive;
 
-/// Fewest rounds that carry a 95 % interval.
+/// Fewest rounds for a 95 % interval.
 pub const ROUNDS_FOR_INTERVAL: usize = 6;
 
 /// Probability left outside the interval, on each side.
@@ -23,7 +23,7 @@ const TAIL: f64 = 0.025;
 pub struct Ratio {
     /// Median of the ratios within rounds; the mean of the middle two where their count is even.
     pub median: f64,
-    /// At least 95 % of such intervals hold the true median; `None` below
+    /// Interval that covers the true median with at least 95 %; `None` below
     /// [`ROUNDS_FOR_INTERVAL`] rounds.
     pub interval: Option<(f64, f64)>,
     /// Number of rounds.
@@ -31,8 +31,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of pairs, one per round: how much more the first gives. `None` without a round, and where
-    /// one of the figures is no positive number.
+    /// Ratio of the first to the second of each pair, one pair per round. `None` without a round,
+    /// or if a figure is not a positive number.
     pub fn in_rounds(pairs: &[(f64, f64)]) -> Option<Ratio> {
         if !pairs.iter().all(|(a, b)| is_positive(a) && is_positive(b)) {
             return None;
@@ -56,7 +56,7 @@ pub(crate) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values
 }
 
-/// Index of the greatest, the first of equals.
+/// Index of the greatest value; the first of equals.
 pub(crate) fn greatest(values: &[f64]) -> Option<usize> {
     (0..values.len()).rev().max_by(|a, b| values[*a].total_cmp(&values[*b]))
 }
@@ -71,7 +71,7 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 
 /// The largest k >= 1 with P(B(n, 1/2) < k) at most [`TAIL`]; `None` if there is none.
 fn rank(n: usize) -> Option<usize> {
-    // The smallest term of a thousand rounds, 1e-301, is still a number.
+    // For a thousand rounds the smallest term, 1e-301, is still a normal number.
     let mut term = 0.5f64.powi(i32::try_from(n).ok()?);
     let (mut below, mut rank) = (term, None);
     let mut k = 0;
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_rounds() {
-        // A slow third round hits both: the ratio of medians would be 1.4, that of rounds is 2.
+        // A slow third round affects both sides; the ratio is 2 in each round.
         let ratio = Ratio::in_rounds(&[(200.0, 100.0), (280.0, 140.0), (100.0, 50.0)]).unwrap();
         assert_eq!((ratio.median, ratio.interval, ratio.rounds), (2.0, None, 3));
     }

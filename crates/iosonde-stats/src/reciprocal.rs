@@ -1,9 +1,9 @@
-//! The mean of few repeats of a figure whose reciprocal is about normal, as the mean latency of an
-//! open loop near saturation is: its error grows as its square, so that it is more skewed than
+//! Mean of a few repeats of a figure whose reciprocal is about normal, such as the mean latency of
+//! an open loop near saturation. Its error grows as its square, so it is more skewed than
 //! log-normal values.
 //!
-//! Coverage of nominal 95 % intervals, in %, of cells of n runs of 10 s of an M/M/1 queue at 95 %
-//! load and 950/s (3,000 runs; of 100 intervals, so many lie below the truth):
+//! Coverage of nominal 95 % intervals, in %, for cells of n runs of 10 s of an M/M/1 queue at 95 %
+//! load and 950/s (3,000 runs). In parentheses: percentage of intervals below the truth.
 //!
 //! | n | [`mean`] | [`log_normal_mean`](super::bootstrap::log_normal_mean) |
 //! | --- | --- | --- |
@@ -15,13 +15,13 @@ use super::chance::Chance;
 use super::ratio::sorted;
 use super::summary::Summary;
 
-/// Draws of the mean and the spread that the sample allows.
+/// Monte Carlo draws of the mean and spread.
 const DRAWS: u64 = 4_000;
 
-/// The 95 % interval of the arithmetic mean of values whose reciprocals are about normal: the
-/// generalized one (Weerahandi, "Generalized confidence intervals", JASA 88(423), 1993). The same
-/// sample has the same interval. `None` below two values, where one is not positive, and where the
-/// sample allows means without end: two values that differ by a quarter do.
+/// Generalized 95 % confidence interval of the arithmetic mean of values whose reciprocals are
+/// about normal (Weerahandi, "Generalized confidence intervals", JASA 88(423), 1993). Deterministic
+/// for a given sample. `None` below two values, if one is not positive, or if the upper end is
+/// infinite: two values that differ by a quarter are enough for that.
 pub fn mean(sample: &[f64]) -> Option<(f64, f64)> {
     let positive = sample.iter().all(|value| *value > 0.0);
     let reciprocals: Vec<f64> = sample.iter().map(|value| 1.0 / value).collect();
@@ -32,8 +32,8 @@ pub fn mean(sample: &[f64]) -> Option<(f64, f64)> {
     high.is_finite().then_some((low, high))
 }
 
-/// The mean of the values by one draw of the mean and the spread of their reciprocals: Student's
-/// and the chi-squared distribution give these. Of `1 / x` the first terms of the series around
+/// Mean of the values for one draw of the mean and spread of their reciprocals, from Student's t
+/// and the chi-squared distribution. Uses the first terms of the Taylor series of `1 / x` around
 /// the mean of `x`.
 fn of_draw(of: &Summary, part: u64) -> f64 {
     let mut chance = Chance::of_part(0, part);
@@ -65,7 +65,7 @@ mod tests {
         sum / 9_500.0
     }
 
-    /// Of the cells of `n` runs, the share in % whose interval is below, and above the truth.
+    /// Percentage of cells of `n` runs whose interval is below the truth, and above it.
     fn missed(runs: &[f64], n: usize, of: fn(&[f64]) -> Option<(f64, f64)>) -> (f64, f64) {
         let cells: Vec<(f64, f64)> = runs.chunks_exact(n).filter_map(of).collect();
         let share = |is: fn(&(f64, f64)) -> bool| {

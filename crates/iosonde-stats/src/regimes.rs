@@ -1,52 +1,51 @@
-//! Into which regimes does a run fall? Change points of a series.
+//! Regimes of a run: change points of a series.
 //!
 //! E-divisive with exponent 1 (Matteson and James, "A nonparametric approach for multiple change
 //! point analysis of multivariate data", JASA 2014): a segment is split where the energy distance
 //! of its two sides, scaled by m n / (m + n), is largest; then each side in turn. A split is
 //! accepted if it is larger than those of the permuted segment, p = (1 + larger) / (R + 1) ≤ 0.01
-//! with R = 199. Neighbouring intervals resemble each other, so blocks are permuted: three times as
-//! long as the autocorrelation time of the noise. Permuting stops as soon as p cannot be reached
-//! any more; that changes no answer.
+//! with R = 199. Neighbouring intervals are correlated, so blocks are permuted, three times as long
+//! as the autocorrelation time of the noise. Permuting stops once p cannot be reached any more;
+//! this does not change the result.
 //!
 //! Last, neighbours whose medians differ by less than 5 % are joined again.
 //!
 //! On series of 300 values with AR(1) noise of 20 % around one level, 500 each, more than one
-//! regime was seen in 0.8 % (coefficient 0), 2.0 % (0.5), 3.0 % (0.8) and 4.4 % (0.9). Of a drop by
-//! 20 % with noise of 5 %, in 300 series each, the change was seen alone and within 2 values of the
-//! truth in 99.7, 97.7, 88.7 and 75.3 %. A drop that recovers is the weak point: both its changes
-//! are seen so in 98.7 % where neighbours are independent, in 38 % at a coefficient of 0.5, and
-//! hardly ever above (a few long blocks fall into such an order by chance); one regime is then
-//! reported, not a false one.
+//! regime was found in 0.8 % (coefficient 0), 2.0 % (0.5), 3.0 % (0.8) and 4.4 % (0.9). For a drop
+//! by 20 % with noise of 5 %, in 300 series each, it was the only change found and within 2 values
+//! of the truth in 99.7, 97.7, 88.7 and 75.3 %. A drop that recovers is the weak point: both
+//! changes are found in 98.7 % if neighbours are independent, in 38 % at a coefficient of 0.5, and
+//! hardly ever above, because a few long blocks fall into such an order by chance. The result is
+//! then one regime, not a false one.
 
 use super::chance::Chance;
 use super::ratio::{median, sorted};
 use super::summary::mean;
 
-/// Values above which a series is thinned to means of neighbours.
+/// Number of values above which a series is thinned to means of neighbours.
 pub const MOST_VALUES: usize = 400;
 /// Permutations of a segment.
 const PERMUTATIONS: usize = 199;
 /// Largest p at which a split is accepted.
 const SIGNIFICANT: f64 = 0.01;
-/// Autocorrelation times in a block: a single one keeps too little together, and alarms
-/// falsely four times as often.
+/// Autocorrelation times in a block; a single one gives four times as many false alarms.
 const BLOCK: f64 = 3.0;
-/// Share of the differences that steps may touch.
+/// Largest share of the differences that may contain steps.
 const LARGEST: f64 = 0.1;
 /// Shortest segment, in values and as a share of the series.
 const SHORTEST: (usize, f64) = (5, 0.05);
-/// Relative difference of medians that counts.
+/// Smallest relative difference of medians that counts.
 pub const DIFFERENT_FROM: f64 = 0.05;
-/// Share of the series that a regime lasts at least to matter.
+/// Smallest share of the series of a regime that matters.
 pub const MATTERS_FROM: f64 = 0.10;
 
 /// The regimes of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Regimes {
-    /// One after the other, without gaps; one alone where nothing changes. Empty for no values.
+    /// Consecutive segments without gaps; a single one if nothing changes. Empty for no values.
     pub segments: Vec<Segment>,
-    /// Whether two of them differ by more than 5 % and last at least 10 % of the series each: then
-    /// the list of them is the headline, and not one mean.
+    /// Whether two segments differ by more than 5 % and last at least 10 % of the series each. The
+    /// headline is then the list of segments, not one mean.
     pub matters: bool,
 }
 
@@ -55,7 +54,7 @@ pub struct Regimes {
 pub struct Segment {
     /// Index of its first value.
     pub start: usize,
-    /// Index behind its last value.
+    /// Index after its last value.
     pub end: usize,
     /// Median of its values.
     pub median: f64,
@@ -69,12 +68,11 @@ impl Segment {
     }
 }
 
-/// Divides a series of equal intervals; values that are not finite count as 0, as nothing was
-/// done.
+/// Divides a series of equal intervals. Values that are not finite count as 0.
 pub fn regimes(series: &[f64], seed: u64) -> Regimes {
     let finite: Vec<f64> =
         series.iter().map(|value| if value.is_finite() { *value } else { 0.0 }).collect();
-    // Ends are exact to as many.
+    // Ends are exact to `thinned_by` values.
     let thinned_by = finite.len().div_ceil(MOST_VALUES).max(1);
     let thin: Vec<f64> = finite.chunks(thinned_by).map(mean).collect();
     let mut ends = Vec::new();
@@ -91,8 +89,8 @@ pub fn regimes(series: &[f64], seed: u64) -> Regimes {
     Regimes { matters: long.iter().any(differs), segments }
 }
 
-/// Writes the ends of all segments but the last into `ends`, ascending; `offset` is where `values`
-/// begins.
+/// Appends the ends of all segments but the last to `ends`, ascending; `offset` is the index of the
+/// first of `values`.
 fn divide(values: &[f64], offset: usize, shortest: usize, seed: u64, ends: &mut Vec<usize>) {
     let Some(split) = Energy::of(values).and_then(|energy| {
         let split = energy.best_split(&energy.ranks, shortest)?;
@@ -135,7 +133,7 @@ struct Split {
 
 /// Properties of a segment that do not depend on the order of its values.
 struct Energy {
-    /// Rank of each value, equal values sharing none: the first of them has the lowest.
+    /// Rank of each value; the first of equal values has the lowest.
     ranks: Vec<usize>,
     /// Values by rank.
     sorted: Vec<f64>,
@@ -169,11 +167,12 @@ impl Energy {
         Some(Energy { ranks, sorted, distances })
     }
 
-    /// The split of greatest statistic of the values in an order, given by their ranks; `None` if
-    /// there is no room for two sides.
+    /// The split with the greatest statistic, for the order given by `ranks`; `None` if there is no
+    /// room for two sides.
     ///
-    /// Moving one value from the right side to the left changes the sums of distances within both
-    /// by its distances to either; those to the left are a sum over ranks, kept in a Fenwick tree.
+    /// Moving a value from the right side to the left changes the sum of distances within each side
+    /// by its distances to that side. Distances to the left side come from a Fenwick tree over
+    /// ranks.
     fn best_split(&self, ranks: &[usize], shortest: usize) -> Option<Split> {
         let n = ranks.len();
         let all: f64 = self.distances.iter().sum::<f64>() / 2.0;
@@ -214,7 +213,7 @@ impl Energy {
         for _ in 0..PERMUTATIONS {
             let drawn = permuted(&self.ranks, block, &mut chance);
             let permuted = self.best_split(&drawn, shortest);
-            // Rounding does not make a permutation smaller that puts everything back.
+            // Despite rounding, a permutation that restores the original order must count.
             larger += usize::from(
                 permuted.is_some_and(|drawn| drawn.statistic >= split.statistic * (1.0 - 1e-9)),
             );
@@ -226,13 +225,13 @@ impl Energy {
     }
 }
 
-/// Length of the blocks to be permuted.
+/// Length of the permuted blocks.
 ///
-/// Levels not yet found look like autocorrelation, so it is estimated from differences,
-/// of which a step touches few: of AR(1) noise those over two places are 1 + coefficient times as
-/// large in their squares as those over one (Chakar, Lebarbier, Lévy-Leduc and Robin, "A robust
-/// approach for estimating change-points in the mean of an AR(1) process", Bernoulli 2017; they
-/// take medians where the largest tenth is left out here).
+/// Undetected steps look like autocorrelation, so the coefficient is estimated from differences,
+/// few of which contain a step. For AR(1) noise, squared differences at lag 2 are 1 + coefficient
+/// times those at lag 1 (Chakar, Lebarbier, Lévy-Leduc and Robin, "A robust approach for estimating
+/// change-points in the mean of an AR(1) process", Bernoulli 2017; they use medians, this code
+/// leaves out the largest tenth).
 fn block(values: &[f64]) -> usize {
     let size = |lag: usize| {
         let pairs = values.iter().zip(&values[lag..]);
@@ -245,7 +244,7 @@ fn block(values: &[f64]) -> usize {
     (BLOCK * (1.0 + coefficient) / (1.0 - coefficient)).ceil() as usize
 }
 
-/// Blocks in random order; the start of the first one is random too, on a circle.
+/// Blocks in random order, from a random start on the circular series.
 fn permuted(ranks: &[usize], block: usize, chance: &mut Chance) -> Vec<usize> {
     let n = ranks.len();
     let first = chance.index(n);
@@ -277,7 +276,7 @@ impl Fenwick {
         }
     }
 
-    /// How many have a lower rank, and their sum.
+    /// Number of values of lower rank, and their sum.
     fn below(&self, rank: usize) -> (f64, f64) {
         let (mut count, mut sum) = (0.0, 0.0);
         let mut at = rank;
@@ -310,7 +309,7 @@ mod tests {
         regimes.segments.iter().map(|segment| segment.end).collect()
     }
 
-    /// How many of 100 noisy series of one level are divided.
+    /// Number of 100 noisy series of one level that are divided.
     fn false_alarms(phi: f64) -> usize {
         let mut chance = Chance::new(5);
         let alarms = (0..100).filter(|seed| {

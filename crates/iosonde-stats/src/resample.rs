@@ -1,9 +1,9 @@
-//! The bootstrap over runs: the sampling variation of a figure.
+//! Bootstrap over runs: the sampling variation of a figure.
 //!
 //! Runs are drawn with replacement from the existing runs, and the figure is recomputed each time
 //! (Efron and Tibshirani, An Introduction to the Bootstrap, chapters 13 and 14). Below ten runs the
-//! plain percentiles of these figures are the interval; from ten on they are corrected for bias and
-//! for a spread that changes with the figure (BCa).
+//! interval is the plain percentiles of these figures; from ten on it is corrected for bias and for
+//! a spread that changes with the figure (BCa).
 
 use super::chance::Chance;
 use super::normal;
@@ -59,7 +59,7 @@ impl Resampled {
         figures.sort_by(f64::total_cmp);
         let below = figures.partition_point(|each| *each < figure);
         let at_most = figures.partition_point(|each| *each <= figure);
-        // Medians coincide often: what equals the figure counts half on each side.
+        // Medians coincide often: draws equal to the figure count half on each side.
         let share = (below + at_most) as f64 / (2 * figures.len()) as f64;
         let is_corrected = runs >= CORRECTED_FROM && share > 0.0 && share < 1.0;
         let correction = is_corrected.then(|| (normal::quantile(share), acceleration(&jackknifed)));
@@ -82,7 +82,7 @@ impl Resampled {
             }
         };
         let last = self.figures.len() - 1;
-        // Outwards, so that the interval is never too narrow by rounding.
+        // Rounded outwards, so that the interval is never too narrow.
         let place = share * last as f64;
         let place = if probability < 0.5 { place.floor() } else { place.ceil() };
         self.figures[(place.max(0.0) as usize).min(last)]
@@ -100,7 +100,7 @@ fn middle(sorted: &[f64]) -> f64 {
     ((low + high) / 2.0).ln()
 }
 
-/// Median of as many values drawn from ascending ones, by counting.
+/// Median of a resample of ascending values, by counting the draws.
 fn drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
     counts.fill(0);
     for _ in 0..sorted.len() {
@@ -121,7 +121,7 @@ fn drawn(sorted: &[f64], counts: &mut [u32], draws: &mut Chance) -> f64 {
     f64::NAN
 }
 
-/// The figure without each of the values in turn.
+/// The figure with each value left out in turn.
 fn jackknife(values: &[f64], figure: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     if values.len() < 2 {
         return Vec::new();
@@ -135,7 +135,7 @@ fn jackknife(values: &[f64], figure: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     figures
 }
 
-/// How fast the spread changes with the figure, from the influence of each value.
+/// Acceleration: how the spread changes with the figure, from the influence of each value.
 fn acceleration(jackknifed: &[Vec<f64>]) -> f64 {
     let (mut cubes, mut squares) = (0.0, 0.0);
     for figures in jackknifed.iter().filter(|figures| !figures.is_empty()) {

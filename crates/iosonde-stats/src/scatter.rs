@@ -1,4 +1,4 @@
-//! Does a model miss what was measured by more than the scatter between repeats explains?
+//! Are the residuals of a model larger than the scatter between repeats explains?
 //!
 //! The scatter is the standard deviation of logarithms, pooled over all groups of repeats: that of
 //! a single group of three is too uncertain to judge by.
@@ -6,11 +6,10 @@
 use super::holm::holm;
 use super::summary::{Summary, logarithms, t_975, t_p};
 
-/// The standard error of the median of values with normal noise over that of their mean:
-/// the square root of half of pi.
+/// Standard error of the median over that of the mean, for normal noise: sqrt(pi / 2).
 pub const OF_MEDIAN: f64 = 1.253_314;
 
-/// Relative error that is one of rounding.
+/// Relative error due to rounding.
 const ROUNDING: f64 = 1e-9;
 
 /// The scatter of logarithms between repeats.
@@ -21,7 +20,8 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// Of all groups together; `None` without two repeats in any, and if a value is not positive.
+    /// Scatter pooled over all groups; `None` if no group has two repeats, or a value is not
+    /// positive.
     pub fn of<'a>(groups: impl IntoIterator<Item = &'a [f64]>) -> Option<Scatter> {
         let (mut squares, mut freedom) = (0.0, 0);
         for group in groups {
@@ -32,18 +32,18 @@ impl Scatter {
         (freedom > 0).then(|| Scatter { std_dev: (squares / freedom as f64).sqrt(), freedom })
     }
 
-    /// Relative standard error of the median of so many repeats.
+    /// Relative standard error of the median of this many repeats.
     pub fn error_of_median(&self, repeats: usize) -> f64 {
         OF_MEDIAN * self.std_dev / (repeats.max(1) as f64).sqrt()
     }
 
-    /// Half the 95 % interval of what has this standard error.
+    /// Half-width of the 95 % interval for this standard error.
     pub fn reach(&self, error: f64) -> Option<f64> {
         Some(t_975(self.freedom)? * error)
     }
 
-    /// Probability, over all of them together, that the scatter alone causes the greatest of these
-    /// residuals, each (seen over fitted, less 1) of the median of so many repeats.
+    /// Holm-corrected p value of the largest residual under the scatter alone. Each residual
+    /// (measured over fitted, minus 1) is of the median of this many repeats.
     pub fn p_of_residuals(&self, residuals: impl IntoIterator<Item = (f64, usize)>) -> f64 {
         let p = residuals.into_iter().map(|(residual, repeats)| {
             let error = self.error_of_median(repeats).max(ROUNDING);

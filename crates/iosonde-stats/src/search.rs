@@ -1,11 +1,12 @@
 //! Search of a grid for its best cell under a bound, in far fewer runs than the whole grid takes.
 //!
-//! Three steps, each a function of the runs so far alone, so that a search can be interrupted:
-//! a Latin hypercube of first cells; a climb from the best one to its neighbours, which are a level
-//! or two away on an ordered axis, any level away on another, or a level away on two axes at once
-//! (a ridge such as constant depth times jobs is a diagonal); and repeats of all cells that are
-//! near the best. A climb moves only for a gain above [`STEP`], so that noise on a plateau does not
-//! make it wander. It finds the best cell of a surface without local maxima of that neighbourhood.
+//! Three steps, each a function of the runs so far alone, so that a search can be interrupted: a
+//! Latin hypercube of first cells; a climb from the best one to its neighbours; and repeats of all
+//! cells near the best. Neighbours are one or two levels away on an ordered axis, any level away on
+//! an unordered one, or one level away on two ordered axes at once (a ridge such as constant depth
+//! times jobs is a diagonal). A climb moves only for a gain above [`STEP`], so that noise on a
+//! plateau does not make it wander. It finds the best cell of a surface without local maxima in
+//! that neighbourhood.
 
 use super::chance::Chance;
 use super::summary::mean;
@@ -15,32 +16,34 @@ use super::summary::mean;
 pub struct Side {
     /// Number of its levels.
     pub levels: usize,
-    /// Whether neighbouring levels are alike: a quantity, not a choice.
+    /// Whether the levels are ordered: a quantity, not a choice.
     pub is_ordered: bool,
 }
 
-/// What was seen of a cell.
+/// Results of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
-    /// Its index: the last axis varies fastest.
+    /// Index of the cell; the last axis varies fastest.
     pub cell: usize,
     /// The figure of each run, positive; more is better. Empty if no run can be used.
     pub values: Vec<f64>,
-    /// What is bounded, as a share of its limit, of each run; empty without a limit.
+    /// The bounded figure of each run, as a share of its limit; empty without a limit.
     pub shares: Vec<f64>,
 }
 
 /// Least gain for which a climb moves.
 pub const STEP: f64 = 0.02;
-/// A cell this near to the best is repeated.
+/// A cell within this share of the best is repeated.
 pub const NEAR: f64 = 0.10;
-/// Cells repeated at most: this many within the bound, and a quarter as many just beyond it.
+/// Maximum number of cells repeated: this many within the bound, and a quarter as many just beyond
+/// it.
 pub const MOST_NEAR: usize = 8;
-/// Fewest and most first cells.
+/// Minimum and maximum number of first cells.
 const FIRST: (usize, usize) = (4, 8);
 
 impl Seen {
-    /// Mean of what is bounded, as a share of its limit; 0 without a limit.
+    /// Mean of the bounded figure, as a share of its limit; 0 without a limit, infinite without a
+    /// run.
     pub fn share(&self) -> f64 {
         if self.values.is_empty() { f64::INFINITY } else { mean(&self.shares) }
     }
@@ -50,13 +53,13 @@ impl Seen {
         mean(&self.values)
     }
 
-    /// Whether it keeps within the bound on average.
+    /// Whether the mean keeps the bound.
     pub fn is_within(&self) -> bool {
         self.share() <= 1.0
     }
 
-    /// Whether this cell is better by more than a factor: within the bound by its figure, beyond it
-    /// by how far beyond.
+    /// Whether this cell is better by more than a factor. Cells within the bound compare by figure,
+    /// those beyond it by share; any cell within beats any beyond.
     fn beats(&self, other: &Seen, factor: f64) -> bool {
         match (self.is_within(), other.is_within()) {
             (true, true) => self.value() > other.value() * factor,
@@ -66,14 +69,14 @@ impl Seen {
     }
 }
 
-/// The best of the cells so far; `None` without any within the bound.
+/// The best cell so far; `None` if none is within the bound.
 pub fn best(seen: &[Seen]) -> Option<&Seen> {
     let within = seen.iter().filter(|each| each.is_within());
     within.max_by(|a, b| a.value().total_cmp(&b.value()))
 }
 
-/// The cells near the best, the best first: all are repeated, and the best is one of them. Those
-/// just beyond the bound follow: repeats may show that they are within it.
+/// The cells to repeat: the best and those near it, best first, then those just beyond the bound,
+/// which repeats may show to be within it.
 pub fn near(seen: &[Seen]) -> Vec<&Seen> {
     let Some(best) = best(seen) else { return Vec::new() };
     let least = best.value() * (1.0 - NEAR);
@@ -90,8 +93,8 @@ pub fn near(seen: &[Seen]) -> Vec<&Seen> {
     all
 }
 
-/// The cell of the next run; `None` when the search is over. `seen` is in the order of the first
-/// runs; `is_out` are cells that cannot be run.
+/// The cell of the next run; `None` when the search is over. `seen` is in the order of first runs;
+/// `is_out` marks cells that cannot be run.
 pub fn next(
     sides: &[Side],
     seen: &[Seen],
@@ -116,7 +119,8 @@ pub fn next(
     few.min_by_key(|each| each.values.len()).map(|each| each.cell)
 }
 
-/// A Latin hypercube: each level of the longest axis once, those of the others evenly.
+/// A Latin hypercube: each axis is divided into as many equal parts as there are cells, and the
+/// middle of each part occurs once.
 fn first(sides: &[Side], seed: u64) -> Vec<usize> {
     let longest = sides.iter().map(|side| side.levels).max().unwrap_or(1);
     let count = longest.clamp(FIRST.0, FIRST.1);
@@ -124,7 +128,6 @@ fn first(sides: &[Side], seed: u64) -> Vec<usize> {
     let columns: Vec<Vec<usize>> = sides
         .iter()
         .map(|side| {
-            // The middle of each of `count` equal parts of the axis.
             let mut levels: Vec<usize> =
                 (0..count).map(|part| (2 * part + 1) * side.levels / (2 * count)).collect();
             chance.shuffle(&mut levels);
@@ -135,7 +138,7 @@ fn first(sides: &[Side], seed: u64) -> Vec<usize> {
     (0..count).map(|row| index(sides, &place(row))).collect()
 }
 
-/// Cells near a cell, those a level away first.
+/// Neighbours of a cell, those one level away first.
 fn neighbours(sides: &[Side], cell: usize) -> Vec<usize> {
     let at = place(sides, cell);
     let moved = |steps: &[(usize, isize)]| {
@@ -205,8 +208,8 @@ mod tests {
         Side { levels: 2, is_ordered: false },
     ];
 
-    /// Bytes per second, and the latency as a share of its limit: 16 units of 100 us, 2 GB/s for
-    /// all of them, and an engine that takes 5 us more.
+    /// Bytes per second, and the latency as a share of its limit: 16 units of 100 us, 2 GB/s in
+    /// total, and an engine that adds 5 us.
     fn truth(cell: usize) -> (f64, f64) {
         let at = place(&SIDES, cell);
         let requests = f64::powi(2.0, (at[0] + at[1]) as i32);
@@ -246,9 +249,9 @@ mod tests {
         assert_eq!(first(&SIDES, 3).len(), 8);
     }
 
-    /// Over 200 seeds, at noise of 0, 1 and 3 %: how often the best found is truly within 5 % of
-    /// the best that keeps the bound (and keeps it, or misses it by less than the noise), and in
-    /// how many of the 1,944 runs of the whole grid.
+    /// Over 200 seeds, at noise of 0, 1 and 3 %: how often the result is truly within 5 % of the
+    /// best cell within the bound (and keeps the bound within the noise), and in how many of the
+    /// grid's 1,944 runs.
     #[test]
     fn it_finds_the_best_in_few_runs() {
         let all = (0..648).map(truth).filter(|(_, share)| *share <= 1.0);

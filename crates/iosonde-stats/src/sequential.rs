@@ -1,16 +1,16 @@
 //! Wald's sequential test: is the share of operations above a limit at most the allowed one?
 //!
-//! A quantile limit, "p99 at most L", is a share: at most 1 % beyond L. The share is decided on
-//! counts, not on an estimated percentile, and with as few operations as the answer needs: many
-//! where the share is close to the allowed one, few where it is far off.
+//! A quantile limit, "p99 at most L", is a share: at most 1 % beyond L. The test uses counts, not
+//! an estimated percentile, and needs as few operations as possible: many where the share is close
+//! to the allowed one, few where it is far off.
 
 use super::summary::{Summary, autocorrelation_time};
 
-/// A share this much below the allowed one is passed with 95 % certainty at least.
+/// A share of this multiple of the allowed one passes with at least 95 % certainty.
 const GOOD: f64 = 0.8;
-/// A share this much above it fails with 95 % certainty at least.
+/// A share of this multiple of the allowed one fails with at least 95 % certainty.
 const BAD: f64 = 1.25;
-/// The likelihood ratio at which a test with 5 % of errors on either side ends.
+/// Likelihood ratio that ends a test with 5 % errors on either side.
 const DECIDES: f64 = 19.0;
 
 /// The current result of a test.
@@ -40,38 +40,37 @@ pub fn wald(allowed: f64, n: f64, exceeded: f64) -> Verdict {
     }
 }
 
-/// Number of operations without one above the limit at which the share is below the allowed one
-/// with 95 % confidence: 299 for p99, 2,995 for p99.9.
+/// Operations, none above the limit, that show with 95 % confidence that the share is below the
+/// allowed one: 299 for p99, 2,995 for p99.9.
 pub fn fewest_without(allowed: f64) -> u64 {
     (0.05f64.ln() / (-allowed).ln_1p()).ceil() as u64
 }
 
-/// Number of operations without one above the limit that [`wald`] needs for a pass: 648 for p99.
+/// Operations, none above the limit, that [`wald`] needs for a pass: 648 for p99.
 pub fn fewest_for_a_pass(allowed: f64) -> u64 {
     let step = ((1.0 - GOOD * allowed) / (1.0 - BAD * allowed)).ln();
     (DECIDES.ln() / step).ceil() as u64
 }
 
-/// Operations and those beyond the limit, in one of several intervals of about equal length.
+/// Operations, and those beyond the limit, in one of several intervals of similar length.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Bin {
     /// Operations completed.
     pub ops: u64,
-    /// Of those, beyond the limit.
+    /// Operations beyond the limit.
     pub exceeded: u64,
 }
 
-/// By how much the variance of the count beyond the limit exceeds that of independent operations,
-/// at least 1: `n` clustered operations carry as much information as `n / effect` independent ones.
-/// The dispersion within an interval times the autocorrelation time from interval to interval.
+/// Variance of the count beyond the limit over that of independent operations, at least 1: `n`
+/// clustered operations carry as much information as `n / effect` independent ones. It is the
+/// dispersion within an interval times the autocorrelation time between intervals.
 pub fn design_effect(bins: &[Bin]) -> f64 {
     let ops: u64 = bins.iter().map(|bin| bin.ops).sum();
     let exceeded: u64 = bins.iter().map(|bin| bin.exceeded).sum();
     if exceeded == 0 || exceeded == ops {
         return 1.0;
     }
-    // What is counted is the excess over the common share, so that an uneven rate does not count as
-    // clustering.
+    // Uses the excess over the common share, so that an uneven rate does not count as clustering.
     let share = exceeded as f64 / ops as f64;
     let excess: Vec<f64> =
         bins.iter().map(|bin| bin.exceeded as f64 - share * bin.ops as f64).collect();

@@ -1,7 +1,7 @@
 //! Is a figure steady by fio's rule (`steadystate`)? The largest deviation from the mean of a
 //! window, or the slope of its least-squares line per interval, is below a limit.
 
-/// A window of equally spaced values, and what fio judges it by.
+/// A window of equally spaced values, with the figures of fio's rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Settled {
     /// Mean.
@@ -13,7 +13,7 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// Zeros below two values.
+    /// The figures of a window; zeros below two values.
     pub fn of(values: &[f64]) -> Settled {
         let n = values.len() as f64;
         if values.len() < 2 {
@@ -31,8 +31,8 @@ impl Settled {
         Settled { mean, max_deviation, slope: products / squares }
     }
 
-    /// What is held against the limit: the slope or the deviation, in percent of the mean if that
-    /// is asked. `None` where a mean of 0 has no percentage.
+    /// The value compared with the limit: slope or deviation, optionally in percent of the mean.
+    /// `None` if the mean is 0 or below and a percentage is requested.
     pub fn criterion(&self, by_slope: bool, in_percent: bool) -> Option<f64> {
         let value = if by_slope { self.slope } else { self.max_deviation };
         match in_percent {

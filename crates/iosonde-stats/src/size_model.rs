@@ -6,10 +6,10 @@
 //! squares with weights 1 / t², so that relative residuals count. The crossover s* = t0 · bw is the
 //! size whose transfer takes as long as its fixed part.
 //!
-//! If a residual exceeds 15 %, and the scatter between repeats does not explain it, it is not one
-//! line. A step is then sought between two neighbouring sizes: a split of requests above a limit
-//! (`max_sectors_kb`, the drive's transfer limit), or a stripe. It is located as far as the
-//! scatter allows: between all sizes where a line with a step fits the repeats.
+//! If a residual exceeds 15 %, and the scatter between repeats does not explain it, one line does
+//! not fit. The model then tries a step between two neighbouring sizes: a split of requests above a
+//! limit (`max_sectors_kb`, the drive's transfer limit), or a stripe. The step is located as far as
+//! the scatter allows: between all sizes where a line with a step fits the repeats.
 
 use super::bootstrap::{Bootstrap, Interval, over_repeats};
 use super::least_squares::solve;
@@ -19,7 +19,7 @@ use super::summary::is_positive;
 
 /// Fewest sizes for a line.
 pub const FEWEST_SIZES: usize = 3;
-/// Relative residual above which it is not one line.
+/// Relative residual above which one line does not fit.
 pub const ONE_LINE_WITHIN: f64 = 0.15;
 /// Fewest sizes to locate a step: a line with a step has four unknowns.
 const SIZES_FOR_STEP: usize = 5;
@@ -46,48 +46,48 @@ pub struct SizeModel {
     pub bandwidth: f64,
     /// s* in bytes.
     pub crossover_bytes: f64,
-    /// Its 95 % interval over the repeats; `None` if a size has fewer than two, and where requests
-    /// do not take longer with their size in some resamples.
+    /// 95 % interval of s* over the repeats; `None` if a size has fewer than two, or if time does
+    /// not grow with size in more than 5 % of the resamples.
     pub crossover_interval: Option<Interval>,
-    /// That of the fixed part.
+    /// 95 % interval of the fixed part.
     pub fixed_interval: Option<Interval>,
-    /// That of the bandwidth.
+    /// 95 % interval of the bandwidth.
     pub bandwidth_interval: Option<Interval>,
-    /// By size, `(bytes, residual)`: seen over fitted time per request, less 1.
+    /// Per size, `(bytes, residual)`: measured over fitted time per request, minus 1.
     pub residuals: Vec<(u64, f64)>,
-    /// The largest of them, without its sign.
+    /// Largest absolute residual.
     pub largest_residual: f64,
-    /// Whether all of them are within 15 %.
+    /// Whether all residuals are within 15 %.
     pub is_one_line: bool,
-    /// Whether it is shown that it is not one line: beyond what the scatter of repeats explains.
+    /// Whether the residuals are larger than the scatter of repeats explains.
     pub is_bent: bool,
-    /// Where the step is, if it is shown that it is not one line and a step explains it.
+    /// The step, if `is_bent` and a step explains it.
     pub step: Option<Step>,
 }
 
 /// A step between two sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The last size that is shown to be before it.
+    /// The last size shown to be before the step.
     pub after_bytes: u64,
-    /// The first size that is shown to be beyond it.
+    /// The first size shown to be beyond the step.
     pub from_bytes: u64,
-    /// Additional time of a request beyond it, seconds; negative if shorter.
+    /// Additional time of a request beyond the step, seconds; negative if shorter.
     pub rise_s: f64,
-    /// Half of its 95 % interval.
+    /// Half-width of the 95 % interval of `rise_s`.
     pub rise_reach_s: f64,
-    /// Largest residual of the line with this step, without its sign.
+    /// Largest absolute residual of the line with this step.
     pub largest_residual: f64,
 }
 
-/// Why there is no such line.
+/// Why no line is fitted.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum NoLine {
     /// Fewer than [`FEWEST_SIZES`] different sizes, or a figure that is not positive.
     TooFewSizes,
-    /// Requests do not take longer with their size: only the number of requests counts.
+    /// Time does not grow with size: only the number of requests counts.
     NoGrowth,
-    /// Requests take as long as their transfer: bandwidth counts at every size.
+    /// The fixed part is not positive: bandwidth counts at every size.
     NoFixedPart,
 }
 
@@ -175,8 +175,8 @@ fn medians(bytes: &[u64], times: &[Vec<f64>]) -> Option<Vec<(f64, f64)>> {
     Some(points)
 }
 
-/// Fixed part and time per byte. Sizes are counted in units of the largest: the equations then have
-/// columns of one scale.
+/// Fixed part and time per byte. Sizes are scaled by the largest, so that the columns of the
+/// equations have one scale.
 fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let unit = points.last()?.0;
     let row = |(bytes, time): &(f64, f64)| ([1.0, bytes / unit], *time, time.powi(-2));
@@ -184,7 +184,7 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     Some((fixed, per_unit / unit))
 }
 
-/// The 95 % intervals over the repeats of what follows from the fixed part and the time per byte.
+/// The 95 % intervals over the repeats of functions of the fixed part and the time per byte.
 fn intervals<const K: usize>(
     bytes: &[u64],
     times: &[Vec<f64>],
@@ -202,8 +202,8 @@ fn intervals<const K: usize>(
     })
 }
 
-/// The step with the least residuals, at least two sizes on either side, between all sizes where a
-/// line with a step is not shown to miss; `None` if none brings the residuals within 15 %.
+/// The step whose largest residual is least, with two sizes or more on either side; its ends span
+/// all steps that the scatter does not reject. `None` if none brings the residuals within 15 %.
 fn step(points: &[(f64, f64)], repeats: &[usize], scatter: Scatter) -> Option<Step> {
     if points.len() < SIZES_FOR_STEP {
         return None;
@@ -237,9 +237,9 @@ struct Split {
     /// Index of the first size beyond the step.
     at: usize,
     rise_s: f64,
-    /// Of each size: seen over fitted time, less 1.
+    /// Per size: measured over fitted time, minus 1.
     residuals: Vec<f64>,
-    /// Of each size: what a second of its time adds to the rise.
+    /// Per size: change of the rise per second of its time.
     shares: Vec<f64>,
 }
 

@@ -1,11 +1,11 @@
-//! The growth of a figure with the requested amount, if every round requests each amount once, in
-//! random order.
+//! Growth of a figure with the requested amount. Every round requests each amount once, in random
+//! order.
 //!
-//! The median of the slopes between all pairs within a round, over all rounds, with the interval
-//! that inverts Kendall's test: the seasonal form (Hirsch, Slack and Smith, 1982) of Sen's slope
-//! (1968), with rounds in place of seasons. Influences on a whole round cancel. The only assumption
-//! about the noise is that any order within a round is equally likely, not that it is normal or
-//! even symmetric, which latencies never are.
+//! Estimates the median of the slopes between all pairs within a round, over all rounds, with the
+//! interval that inverts Kendall's test: the seasonal form (Hirsch, Slack and Smith, 1982) of Sen's
+//! slope (1968), with rounds in place of seasons. Influences on a whole round cancel. The only
+//! assumption about the noise is that any order within a round is equally likely, not that it is
+//! normal or even symmetric, which latencies never are.
 
 use serde::Serialize;
 
@@ -51,8 +51,8 @@ fn kendall_variance(n: f64) -> f64 {
     n * (n - 1.0) * (2.0 * n + 5.0) / 18.0
 }
 
-/// From the M-th smallest slope to the M-th largest, M = (pairs - 1.96 s) / 2 rounded down: wider
-/// rather than narrower.
+/// From the M-th smallest slope to the M-th largest, M = (pairs - 1.96 s) / 2 rounded down, so that
+/// the interval is rather too wide than too narrow.
 fn interval(sorted: &[f64], variance: f64) -> Option<(f64, f64)> {
     let rank = ((sorted.len() as f64 - NORMAL * variance.sqrt()) / 2.0).floor();
     if rank < 1.0 {
@@ -75,7 +75,7 @@ mod tests {
         let round = vec![(0.0, 0.0), (1.0, 1.0), (2.0, 3.0), (3.0, 6.0)];
         let slope = Slope::in_rounds(std::slice::from_ref(&round)).unwrap();
         assert_eq!((slope.median, slope.interval, slope.rounds), (2.0, None, 1));
-        // A second, slower round brings the same slopes.
+        // A second, slower round has the same slopes.
         let slower = round.iter().map(|(x, y)| (*x, y + 1e6)).collect();
         assert_eq!(Slope::in_rounds(&[round, slower]).unwrap().median, 2.0);
     }

@@ -1,27 +1,27 @@
 //! Stalls: short times in which far less was done than usual.
 //!
-//! Counts of equal intervals are compared with their median. What counts as far below follows from
-//! the noise: half the median, or four and a half standard deviations if that is less. Intervals
-//! are joined until the spread of the usual ones is 25 % of the median or less; where no width up
-//! to a second is that even, the one with the least spread serves. In such intervals only what is
-//! nearly a standstill is far below, and where it is 30 % or more, only a standstill of three
-//! intervals counts. Wider ones, in which all below half the median is, serve where they show that
-//! more time was lost: in slow times. A stall goes on as long as intervals stay nearer to the limit
-//! than to the median.
+//! Counts of equal intervals are compared with their median. An interval is low if it is below half
+//! the median, or more than 4.5 standard deviations below it, whichever limit is lower. Intervals
+//! are joined until the spread of the usual ones is 25 % of the median or less; if no width up to a
+//! second is that even, the width of least spread is used. Then only a tenth of the median or less
+//! is low, and from a spread of 30 % on only a standstill of three intervals counts. Wider
+//! intervals, so even that the limit is half the median, are used if they show at least a quarter
+//! more lost time: slow times. A stall lasts as long as intervals stay nearer to the limit than to
+//! the median.
 //!
-//! The spread is that of the upper half and of the ranks just below the median, so that the stalls
-//! themselves do not widen it. Intervals in which nearly nothing was done count neither for it nor
-//! for the median, as long as they are the fewer ones. Half an operation is its least: counts are
-//! whole numbers. Where operations are due at times of their own, an interval counts no more than
-//! is due in it, and the spread is at least that of what is due: a server that works without a
-//! pause does the same in each interval, and still has nothing to do where nothing is due. Such
-//! counts are even where all that is due is done, though requests scatter: one that takes long
-//! holds back those behind it, and all are made up for. What such a time costs has an exponential
-//! tail, so a stall is what costs more than the largest of so many others may.
+//! The spread is that of the upper half and of the ranks just below the median, so that stalls do
+//! not widen it. Intervals in which nearly nothing was done are excluded from the spread and the
+//! median, if they are the minority. The spread is at least half an operation, because counts are
+//! whole numbers. In an open loop ([`Due`]) an interval counts at most what is due in it, and the
+//! spread is at least that of the arrivals: a server that is always busy does the same in each
+//! interval, but is idle when nothing is due. Counts of an open loop are even although requests
+//! scatter: a slow request delays those behind it, and all are made up for. The cost of such a
+//! delay has an exponential tail, so a stall must cost more than the largest of that many others
+//! may.
 //!
-//! A low rate that was there at the beginning or stayed until the end is a level and no stall,
-//! unless it is a [standstill](is_standstill); so is one that lasts for more than a third of the
-//! series, in one piece or two.
+//! A low rate at the beginning or the end of the series is a level, not a stall, unless it is a
+//! [standstill](is_standstill). A low rate for more than a third of the series, in one piece or
+//! two, is a level too.
 
 use super::ratio::{median, sorted};
 use super::summary::Summary;
@@ -30,85 +30,83 @@ use super::summary::Summary;
 const FEWEST: usize = 20;
 /// Widest interval, ns.
 const WIDEST_NS: u64 = 1_000_000_000;
-/// Share of the median below which an interval is low, at most.
+/// Largest share of the median below which an interval is low.
 const FAR_BELOW: f64 = 0.5;
-/// The same in standard deviations of the usual intervals, at least.
+/// Fewest standard deviations of the usual intervals below the median at which an interval is low.
 const DEVIATIONS: f64 = 4.5;
-/// Spread at which a width is even enough, as a share of the median: 16 independent operations,
-/// which fall to a tenth as seldom as normal values fall by four and a half deviations.
+/// Largest spread of an even width, as a share of the median: that of 16 independent operations,
+/// which fall to a tenth as rarely as normal values fall by 4.5 deviations.
 const EVEN: f64 = 0.25;
-/// Time lost in wide intervals, over that in narrow ones, from which on the latter saw only a part.
+/// Time lost in wide intervals, over that in narrow ones, above which narrow ones saw only a part.
 const SEEN_IN_PART: f64 = 1.25;
-/// Spread from which on only a standstill of some intervals counts, and from which on nothing does.
+/// Spread from which only a standstill of some intervals counts, and from which nothing does.
 const UNEVEN: f64 = 0.3;
 const TOO_UNEVEN: f64 = 0.6;
-/// Intervals of such a standstill at least.
+/// Fewest intervals of such a standstill.
 const STANDSTILL_FROM: usize = 3;
-/// Share of the median up to which nearly nothing was done, and no noise explains it.
+/// Share of the median up to which nearly nothing was done; noise does not explain it.
 const NOTHING: f64 = 0.1;
-/// Share of the median below which half of the intervals of a standstill stay.
+/// Share of the usual count below which the median of a standstill is.
 const STANDSTILL: f64 = 0.02;
-/// Share of the upper quartile below which intervals are left out where the usual rate is found.
+/// Share of the upper quartile below which intervals are excluded from the usual rate.
 const FROZEN: f64 = 0.2;
 /// Share of the intervals that must remain.
 const REMAIN: f64 = 0.5;
-/// Share of the series beyond which low intervals in fewer pieces are a level.
+/// Share of the series above which low intervals in fewer than `PIECES` pieces are a level.
 const LEVEL_FROM: f64 = 1.0 / 3.0;
 const PIECES: usize = 3;
-/// Times below the usual count from which on it is known what they cost, and minus the logarithm of
-/// 0.05.
+/// Fewest times below the usual count for an estimate of their mean cost; and -ln(0.05).
 const FEWEST_TIMES: usize = 20;
 const IN_95_OF_100: f64 = 3.0;
-/// Coefficient of variation of costs below which they are alike: that of as many exponential values
-/// is below it in one of a hundred series.
+/// Coefficient of variation below which costs are alike: that of as many exponential values is
+/// lower in one of a hundred series.
 const ALIKE: f64 = 0.5;
-/// Operations that a time of these costs at least: a request that takes long costs a few.
+/// Fewest operations that a freeze costs; a slow request costs a few.
 const FREEZE: f64 = 10.0;
-/// How far the 30th percentile of a normal distribution lies below its median, in standard
-/// deviations.
+/// Standard deviations from the 30th percentile of a normal distribution to its median.
 const NORMAL_30: f64 = 0.524;
 
 /// The stalls of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stalls {
-    /// How many there were, at least 1.
+    /// Number of stalls, at least 1.
     pub count: usize,
-    /// Time lost, ns: that in which the missing operations would have been done at the usual rate.
+    /// Time lost, ns: the missing operations at the usual rate.
     pub lost_ns: f64,
-    /// The longest, ns, to one width.
+    /// Length of the longest, ns, to within one width.
     pub longest_ns: u64,
-    /// When the first began, ns since the series began, to one width.
+    /// Start of the first, ns since the series began, to within one width.
     pub first_ns: u64,
-    /// Intervals in which they were seen, ns.
+    /// Width of the intervals used, ns.
     pub width_ns: u64,
     /// Median per second.
     pub usual: f64,
-    /// Mean per second of all.
+    /// Mean per second of all intervals.
     pub with: f64,
-    /// Mean per second of the rest.
+    /// Mean per second outside the stalls.
     pub without: f64,
 }
 
-/// Operations that are due at times of their own.
+/// Arrivals of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Due {
     /// Mean per second.
     pub per_s: f64,
-    /// Variance of their number in an interval, as a multiple of its mean: 0 for equal distances,
+    /// Variance of the arrivals in an interval, as a multiple of their mean: 0 for equal distances,
     /// 1 for a Poisson process.
     pub dispersion: f64,
 }
 
 impl Due {
-    /// Their number in an interval.
+    /// Mean number in an interval.
     fn within(self, width_ns: u64) -> f64 {
         self.per_s * width_ns as f64 / 1e9
     }
 }
 
-/// Finds the stalls in counts of intervals of `width_ns`; `None` if there are none, if the series
-/// is too short, or too uneven at every width. Of operations that are `due` at times of their own,
-/// what is made up for after a stall does not count.
+/// Finds stalls in counts of intervals of `width_ns`; `None` if there are none, or if the series is
+/// too short or too uneven at every width. With the arrivals `due`, catching up after a stall does
+/// not count.
 pub fn stalls(counts: &[u64], width_ns: u64, due: Option<Due>) -> Option<Stalls> {
     let narrow = of(counts, width_ns, due, EVEN);
     let wide = of(counts, width_ns, due, (1.0 - FAR_BELOW) / DEVIATIONS);
@@ -144,9 +142,9 @@ fn of(counts: &[u64], width_ns: u64, due: Option<Due>, enough: f64) -> Option<St
     Some(summed(&counts, width_ns, &low, usual))
 }
 
-/// Finds freezes that return and fill a third of the series or more, so that no median tells of the
-/// rate between them: times of at least `shortest_ns` in which nearly nothing was done. What is
-/// made up for of operations that are due at times of their own does not count.
+/// Finds repeated freezes that fill more than a third of the series, so that the median does not
+/// show the rate between them: times of at least `shortest_ns` in which nearly nothing was done.
+/// With the arrivals `due`, catching up does not count.
 pub fn freezes(
     counts: &[u64],
     width_ns: u64,
@@ -162,17 +160,17 @@ pub fn freezes(
     let low: Vec<(usize, usize)> =
         segments(&counts, nothing, nothing).into_iter().filter(is_long).collect();
     let frozen: usize = low.iter().map(|(start, end)| end - start).sum();
-    // A slow rate does one operation after another.
+    // At a slow rate, only a few operations separate empty times.
     let between = busy.iter().sum::<f64>() / low.len().max(1) as f64;
     let returns = low.len() > 1 && between >= FREEZE;
     let fills = frozen as f64 > LEVEL_FROM * counts.len() as f64;
     (returns && fills).then(|| summed(&counts, width_ns, &low, usual))
 }
 
-/// These stalls, with what they cost.
+/// Figures of these stalls.
 fn summed(counts: &[f64], width_ns: u64, low: &[(usize, usize)], usual: f64) -> Stalls {
     let longest = low.iter().map(|(start, end)| end - start).max().unwrap_or(0);
-    // A stall begins and ends within an interval: those beside it are counted with it.
+    // A stall begins and ends within an interval, so its neighbours are included.
     let mut is_part = vec![false; counts.len()];
     for (start, end) in low {
         is_part[start.saturating_sub(1)..(end + 1).min(counts.len())].fill(true);
@@ -199,20 +197,20 @@ fn summed(counts: &[f64], width_ns: u64, low: &[(usize, usize)], usual: f64) -> 
     }
 }
 
-/// Operations that these counts miss of `usual` each.
+/// Operations missing from these counts at `usual` each.
 fn lost(counts: &[f64], usual: f64) -> f64 {
     counts.iter().map(|count| usual - count).sum()
 }
 
-/// Operations that the scatter of requests costs at most, by all the times in which counts are
+/// Largest cost, in operations, that the scatter of requests explains, from all times with counts
 /// below `usual`: the largest of `n` exponential values of mean `m` is below `m (ln n + 3)` in 95
-/// of 100 series. Up to four fifths of the times may cost more than the others give reason to
-/// expect. Where the times are too few to know their mean, it is one operation; where all cost
-/// about the same and many, as freezes of one length do, it is nothing.
+/// of 100 series. The mean is that of the lower costs; up to four fifths of the times may exceed
+/// the limit. With fewer than 20 times the mean is taken as one operation. If no cost exceeds the
+/// limit, it is infinite, or 0 for large and similar costs such as freezes of one length.
 fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
     let times = counts.chunk_by(|one, other| (*one < usual) == (*other < usual));
     let costs = times.filter(|time| time[0] < usual).map(|time| lost(time, usual));
-    // Counts are whole numbers.
+    // A cost of up to one operation is rounding.
     let costs = sorted(costs.filter(|cost| *cost > 1.0));
     let reach = (costs.len().max(1) as f64).ln() + IN_95_OF_100;
     if costs.len() < FEWEST_TIMES {
@@ -232,13 +230,14 @@ fn most_by_scatter(counts: &[f64], usual: f64) -> f64 {
     if are_freezes { 0.0 } else { f64::INFINITY }
 }
 
-/// Whether nothing went on in these counts, beside a usual one, but for what had been submitted.
+/// Whether these counts are a standstill: the median is below 2 % of `usual`. Operations submitted
+/// before may still end.
 pub fn is_standstill(counts: &[f64], usual: f64) -> bool {
     median(counts).is_some_and(|middle| middle < STANDSTILL * usual)
 }
 
-/// The series in the narrowest intervals of a spread up to `enough`, their width, and their spread
-/// as a share of the median.
+/// The series at the narrowest width of a spread up to `enough`, or else of least spread; the
+/// width, and the spread as a share of the median.
 fn even(
     counts: &[u64],
     width_ns: u64,
@@ -271,7 +270,7 @@ fn even(
     best.filter(|(_, _, spread)| *spread < TOO_UNEVEN)
 }
 
-/// All values but those in which nearly nothing was done, if these are the fewer ones; ascending.
+/// All values, ascending, except those in which nearly nothing was done, if these are the minority.
 fn usual_ones(values: &[f64]) -> Vec<f64> {
     let mut sorted = sorted(values.iter().copied());
     let frozen = FROZEN * ranked(&sorted, 0.75);
@@ -282,13 +281,13 @@ fn usual_ones(values: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// The value below which this share of ascending values lies.
+/// The value of this rank, as a share, among ascending values.
 fn ranked(sorted: &[f64], share: f64) -> f64 {
     sorted[(sorted.len().saturating_sub(1) as f64 * share).round() as usize]
 }
 
-/// Standard deviation of the usual values, or `least`, as a share of their median; `None` for a
-/// median of 0.
+/// Standard deviation of the usual values, at least `least`, as a share of their median; `None` for
+/// a median of 0.
 fn spread(values: &[f64], least: f64) -> Option<f64> {
     let sorted = usual_ones(values);
     let median = ranked(&sorted, 0.5);
@@ -297,7 +296,7 @@ fn spread(values: &[f64], least: f64) -> Option<f64> {
     (median > 0.0).then(|| deviation / median)
 }
 
-/// Neighbours below `near` of which one at least is below `limit`, as ranges.
+/// Ranges of neighbours below `near`, with at least one below `limit`.
 fn segments(values: &[f64], limit: f64, near: f64) -> Vec<(usize, usize)> {
     let mut all: Vec<(usize, usize)> = Vec::new();
     for (at, _) in values.iter().enumerate().filter(|(_, value)| **value < near) {
@@ -445,8 +444,8 @@ mod tests {
         assert!(hits >= 190 && false_ones == 0, "{hits} and {false_ones} of 200");
     }
 
-    /// Ten seconds of a server that takes the same time for each request, loaded to 90 % by a
-    /// Poisson process of 450/s, and frozen for a part of them.
+    /// Ten seconds of a server with constant service time, loaded to 90 % by a Poisson process of
+    /// 450/s, and frozen for a part of them.
     fn constant_server(seed: u64, frozen_s: std::ops::Range<f64>) -> Vec<u64> {
         let mut chance = Chance::new(seed);
         let (mut due_s, mut free_s) = (0.0, 0.0f64);

@@ -1,7 +1,7 @@
 //! Where does the warm-up end? MSER-5.
 //!
-//! The series is averaged over batches of five; the cut is after the first `d` batches for which
-//! the squared standard error of the remaining mean is smallest. At most half may be cut off: a
+//! The series is averaged over batches of five. The cut is after the number of batches that
+//! minimizes the squared standard error of the remaining mean. At most half may be cut off: a
 //! minimum at that limit means that no steady state was reached.
 
 use super::summary::{Summary, autocorrelation_time, mean};
@@ -10,7 +10,7 @@ use super::summary::{Summary, autocorrelation_time, mean};
 pub const BATCH: usize = 5;
 /// Fewest batches for the rule.
 const FEWEST_BATCHES: usize = 4;
-/// Fewest values of which halves are compared: ten batches.
+/// Fewest values for a comparison of halves: ten batches.
 pub const FEWEST_TO_DIFFER: usize = 10 * BATCH;
 
 /// The result of MSER-5 for a series.
@@ -49,9 +49,9 @@ pub fn mser5(series: &[f64]) -> WarmUp {
     if best == limit { WarmUp::NoSteadyPart } else { WarmUp::EndsAfter(best * BATCH) }
 }
 
-/// By how many standard errors the means of the halves of a series differ; 0 below
-/// [`FEWEST_TO_DIFFER`] values. Neighbours resemble each other, which the errors take into account,
-/// and a trend within a half is not noise.
+/// Difference of the means of the two halves of a series, in standard errors; 0 below
+/// [`FEWEST_TO_DIFFER`] values. The errors account for autocorrelation; a trend within a half is
+/// not counted as noise.
 pub fn halves_apart(series: &[f64]) -> f64 {
     if series.len() < FEWEST_TO_DIFFER {
         return 0.0;

@@ -1,5 +1,5 @@
 //! Is a figure steady over a window of rounds? The rule of the SNIA performance test specification
-//! (PTS 2.0.2, 2.1.24), and beside it the drift that the window cannot exclude.
+//! (PTS 2.0.2, 2.1.24), and the drift that the window cannot exclude.
 //!
 //! With mean `A`: the range `max - min` is at most a share of `A` (20 %), and the rise or fall of
 //! the least-squares line across the window, `|b| (n - 1)`, is at most a share of `A` (10 %).
@@ -26,12 +26,12 @@ pub struct Window {
     pub start: f64,
     /// Rise or fall of that line from the first round to the last, without sign.
     pub slope_excursion: f64,
-    /// Half the 90 % interval of the slope, per round.
+    /// Half-width of the 90 % interval of the slope, per round.
     pub slope_reach: f64,
 }
 
 impl Window {
-    /// `None` below three values, or if one is not finite.
+    /// The window of these values; `None` below three, or if one is not finite.
     pub fn of(values: &[f64]) -> Option<Window> {
         let n = values.len();
         if n < 3 || !values.iter().all(|value| value.is_finite()) {
@@ -67,14 +67,14 @@ impl Window {
     }
 
     /// Whether both excursions are within these shares of the mean (0.20 and 0.10 in the
-    /// specification). Never of a mean of 0 or below.
+    /// specification). `false` for a mean of 0 or below.
     pub fn is_steady(&self, range_share: f64, slope_share: f64) -> bool {
         self.mean > 0.0
             && self.range <= range_share * self.mean
             && self.slope_excursion <= slope_share * self.mean
     }
 
-    /// The 90 % interval of the drift per round, as a share of the mean; `None` if that is not
+    /// The 90 % interval of the drift per round, as a share of the mean; `None` if the mean is not
     /// above 0.
     pub fn drift(&self) -> Option<(f64, f64)> {
         let share = |slope: f64| slope / self.mean;
@@ -83,8 +83,8 @@ impl Window {
     }
 }
 
-/// Whether later values are shown to have another mean than those before: Student's test of two
-/// samples with a pooled variance, two-sided at this level. `false` below two values before, or
+/// Whether later values are shown to have a different mean than earlier ones: Student's two-sample
+/// test with a pooled variance, two-sided at this level. `false` below two values before, or
 /// without one after.
 pub fn differ(before: &[f64], after: &[f64], level: f64) -> bool {
     let (n, m) = (before.len() as f64, after.len() as f64);
@@ -135,7 +135,8 @@ mod tests {
         assert!(Window::of(&[1.0, f64::NAN, 1.0]).is_none());
     }
 
-    /// The table of the notes on the rule: which share of windows passes at a noise and a drift.
+    /// Share of windows that pass at a given noise and drift, as in the table of the notes on the
+    /// rule.
     #[test]
     fn the_rule_passes_as_often_as_was_simulated() {
         let mut chance = Chance::new(3);

@@ -24,10 +24,10 @@ impl Step {
     }
 }
 
-/// Finds the split that leaves the least squared error, both parts at least `shortest` values long;
-/// `None` if the series is shorter than two such parts, or constant. Where that is as near to an
-/// end as allowed, the change itself may be nearer: the levels are then those beside it, and
-/// `explained` is still that of the split within the bounds.
+/// Finds the split of least squared error, both parts at least `shortest` values long; `None` if
+/// the series is shorter than two such parts, or constant. If that split is as near to an end as
+/// allowed, the change itself may be nearer: the split is then repeated with parts of two values,
+/// and `explained` is still that of the first split.
 pub fn two_levels(series: &[f64], shortest: usize) -> Option<Step> {
     let shortest = shortest.max(2);
     if series.len() < 2 * shortest {
@@ -56,7 +56,7 @@ pub fn two_levels(series: &[f64], shortest: usize) -> Option<Step> {
 pub struct Level {
     /// Index of its first value.
     pub start: usize,
-    /// Index behind its last value.
+    /// Index after its last value.
     pub end: usize,
     /// Mean of its values.
     pub mean: f64,
@@ -65,15 +65,15 @@ pub struct Level {
 /// A series as several levels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Levels {
-    /// One after the other, without gaps; one alone if nothing changes.
+    /// Consecutive levels without gaps; a single one if nothing changes.
     pub levels: Vec<Level>,
-    /// Share of the series' variance that they explain, `0..=1`.
+    /// Share of the series' variance that the levels explain, `0..=1`.
     pub explained: f64,
 }
 
-/// Divides where that explains most of the variance, again and again (binary segmentation: Scott
-/// and Knott, "A cluster analysis method for grouping means", Biometrics 30(3), 1974), until a
-/// further division would explain less than `least` of it. Every part is at least `shortest` values
+/// Divides a series repeatedly where that explains most of the variance (binary segmentation: Scott
+/// and Knott, "A cluster analysis method for grouping means", Biometrics 30(3), 1974), until the
+/// next division would explain less than `least` of it. Every part is at least `shortest` values
 /// long.
 pub fn levels(series: &[f64], shortest: usize, least: f64) -> Levels {
     let sums = Sums::of(series);
@@ -111,11 +111,11 @@ pub struct TwoModes {
     pub low: f64,
     /// Mean of the higher ones.
     pub high: f64,
-    /// How often one follows the other.
+    /// Number of changes from one level to the other.
     pub changes: usize,
-    /// Mean number of values until it changes, of the level that it leaves sooner.
+    /// Mean length of a stay, in values, on the level with the shorter stays.
     pub stay: f64,
-    /// Standard deviations by which the changes are fewer than those of the same values in a random
+    /// Standard deviations by which there are fewer changes than for the same values in random
     /// order (Wald and Wolfowitz, "On a test whether two samples are from the same population",
     /// Annals of Mathematical Statistics 11(2), 1940).
     pub order: f64,
@@ -124,9 +124,9 @@ pub struct TwoModes {
     pub explained: f64,
 }
 
-/// Divides the values, whatever their order, where that explains most of the variance (Otsu, "A
-/// threshold selection method from gray-level histograms", IEEE Transactions on Systems, Man, and
-/// Cybernetics 9(1), 1979); `None` if they are all the same.
+/// Divides the values, in any order, where that explains most of the variance (Otsu, "A threshold
+/// selection method from gray-level histograms", IEEE Transactions on Systems, Man, and Cybernetics
+/// 9(1), 1979); `None` if they are all equal.
 pub fn two_modes(series: &[f64]) -> Option<TwoModes> {
     let sorted = sorted(series.iter().copied());
     let sums = Sums::of(&sorted);
@@ -172,7 +172,7 @@ impl Sums {
         Sums { variation, running }
     }
 
-    /// The best place to divide a part, and how much variation that explains.
+    /// The best index at which to divide a part, and the variation that explains.
     fn split(&self, start: usize, end: usize, shortest: usize) -> Option<(usize, f64)> {
         let last = end.checked_sub(shortest)?;
         let sum = |from: usize, to: usize| self.running[to] - self.running[from];

@@ -34,7 +34,7 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Whether a figure has a logarithm.
+/// Whether a figure is positive and finite.
 pub(crate) fn is_positive(value: &f64) -> bool {
     *value > 0.0 && value.is_finite()
 }
@@ -44,8 +44,8 @@ pub(crate) fn logarithms(sample: &[f64]) -> Option<Vec<f64>> {
     sample.iter().all(is_positive).then(|| sample.iter().map(|value| value.ln()).collect())
 }
 
-/// Probability that Student's t with these degrees of freedom is at least as far from 0 as `t`
-/// (Abramowitz and Stegun 26.7.3 and 26.7.4, exact); 1 for no degrees of freedom.
+/// Two-sided p value: probability that Student's t is at least as far from 0 as `t` (Abramowitz and
+/// Stegun 26.7.3 and 26.7.4, exact); 1 for no degrees of freedom.
 pub fn t_p(t: f64, degrees_of_freedom: usize) -> f64 {
     if degrees_of_freedom == 0 || t.is_nan() {
         return 1.0;
@@ -67,8 +67,8 @@ pub fn t_p(t: f64, degrees_of_freedom: usize) -> f64 {
     (1.0 - inside).clamp(0.0, 1.0)
 }
 
-/// How far from 0 Student's t is with this probability: the inverse of [`t_p`], by bisection.
-/// `None` for no degrees of freedom and for probabilities of 0 or 1.
+/// The value of Student's t with this two-sided p: the inverse of [`t_p`], by bisection. `None` for
+/// no degrees of freedom and for probabilities of 0 or 1.
 pub fn t_with_p(p: f64, degrees_of_freedom: usize) -> Option<f64> {
     if degrees_of_freedom == 0 || !(p > 0.0 && p < 1.0) {
         return None;
@@ -86,8 +86,8 @@ pub fn t_with_p(p: f64, degrees_of_freedom: usize) -> Option<f64> {
 
 /// Quantile 0.975 of Student's t distribution; `None` for no degrees of freedom.
 ///
-/// A table to 4 degrees of freedom, above it the Cornish-Fisher expansion (Abramowitz and Stegun
-/// 26.7.5), right to 0.001.
+/// A table up to 4 degrees of freedom; above, the Cornish-Fisher expansion (Abramowitz and Stegun
+/// 26.7.5), accurate to 0.001.
 pub fn t_975(degrees_of_freedom: usize) -> Option<f64> {
     const FEW: [f64; 4] = [12.706_205, 4.302_653, 3.182_446, 2.776_445];
     if degrees_of_freedom == 0 {
@@ -108,20 +108,21 @@ pub fn t_975(degrees_of_freedom: usize) -> Option<f64> {
     Some(x + g1 / v + g2 / v.powi(2) + g3 / v.powi(3) + g4 / v.powi(4))
 }
 
-/// For how long values of a series depend on earlier ones, in steps.
+/// Autocorrelation time of a series, in steps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dependence {
     /// Integrated autocorrelation time, at least 1: `n` correlated values carry as much information
     /// as `n / time` independent ones.
     pub time: f64,
-    /// Its standard error.
+    /// Standard error of `time`.
     pub error: f64,
 }
 
 impl Dependence {
-    /// Estimates it by Geyer's initial positive sequence ("Practical Markov chain Monte Carlo",
-    /// Statistical Science 7(4), 1992). The standard error is that of Madras and Sokal ("The pivot
-    /// algorithm", Journal of Statistical Physics 50, 1988) for the lags that are summed.
+    /// Estimates the time by Geyer's initial positive sequence ("Practical Markov chain Monte
+    /// Carlo", Statistical Science 7(4), 1992). The standard error is that of Madras and Sokal
+    /// ("The pivot algorithm", Journal of Statistical Physics 50, 1988) for the lags that are
+    /// summed.
     pub fn of(series: &[f64]) -> Dependence {
         let none = Dependence { time: 1.0, error: 0.0 };
         let Some(summary) = Summary::of(series) else { return none };
@@ -153,8 +154,8 @@ impl Dependence {
         Dependence { time, error: time * (2.0 * (2 * lag - 1) as f64 / n as f64).sqrt() }
     }
 
-    /// How long it may be in truth: with two standard errors, and fewer the nearer it is to 1.
-    /// That of independent values is above 1 by chance alone.
+    /// Upper estimate of the time: two standard errors more, scaled by `1 - time^-2`, because the
+    /// estimate for independent values exceeds 1 by chance alone.
     pub fn longest(self) -> f64 {
         self.time + 2.0 * self.error * (1.0 - self.time.powi(-2))
     }

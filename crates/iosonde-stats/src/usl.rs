@@ -1,15 +1,15 @@
 //! The universal scalability law, fitted only if throughput falls.
 //!
 //! X(N) = gamma N / (1 + alpha (N - 1) + beta N (N - 1)) (N. Gunther, "Guerrilla Capacity
-//! Planning", 2007): alpha is the share that is done one at a time, beta what each pair costs;
-//! throughput is largest at N = sqrt((1 - alpha) / beta). A good fit does not validate that
-//! optimum: on curves that only saturate, R² was 0.99 while the optimum moved with the end of the
-//! sweep or did not exist. So the law is fitted only if throughput falls after its peak.
+//! Planning", 2007): alpha is the serial share, beta the cost of each pair; throughput is largest
+//! at N = sqrt((1 - alpha) / beta). A good fit does not validate that optimum: on curves that only
+//! saturate, R² was 0.99 while the optimum moved with the end of the sweep or did not exist. So the
+//! law is fitted only if throughput falls after its peak.
 //!
-//! Whether it falls: the repeats are resampled around the rising curve closest to the measurement
-//! (isotonic regression), and the fall from the best level to the last must be one that such curves
-//! show in at most 5 % of cases; picking the best level by its noise is thereby accounted for. The
-//! interval of the fall must exclude 0 as well.
+//! To test for a fall, the repeats are resampled around the rising curve closest to the measurement
+//! (isotonic regression). At most 5 % of such curves may fall as far from the best level to the
+//! last; this accounts for a best level selected by noise. The interval of the fall must exclude 0
+//! as well.
 
 use super::bootstrap::{Bootstrap, Interval, over_repeats};
 use super::least_squares::solve;
@@ -18,7 +18,7 @@ use super::summary::is_positive;
 
 /// Fewest levels for three unknowns.
 pub const FEWEST_LEVELS: usize = 5;
-/// Largest share of rising curves that show such a fall.
+/// Largest share of rising curves that may show such a fall.
 const SIGNIFICANT: f64 = 0.05;
 /// Largest number of steps of the fit.
 const STEPS: usize = 100;
@@ -35,7 +35,7 @@ pub struct Fall {
     pub peak: f64,
     /// 1 - X(last) / X(peak), by medians; 0 where the last level is the best.
     pub share: f64,
-    /// Its 95 % interval over the repeats.
+    /// 95 % interval of `share` over the repeats.
     pub interval: Interval,
     /// Share of rising curves with the same noise that show such a fall.
     pub p: f64,
@@ -59,11 +59,11 @@ pub struct Usl {
     pub beta: f64,
     /// Depth of greatest throughput.
     pub optimum: f64,
-    /// Its 95 % interval.
+    /// 95 % interval of the optimum.
     pub optimum_interval: Interval,
-    /// By level, `(N, residual)`: seen over fitted throughput, less 1.
+    /// Per level, `(N, residual)`: measured over fitted throughput, minus 1.
     pub residuals: Vec<(f64, f64)>,
-    /// The fall that allows the fit.
+    /// The fall that justifies the fit.
     pub fall: Fall,
 }
 
@@ -73,14 +73,14 @@ pub enum NoUsl {
     /// Fewer than [`FEWEST_LEVELS`] levels, fewer than two repeats at one, or a throughput that is
     /// not positive.
     TooFew,
-    /// Throughput does not fall significantly; the tested drop.
+    /// Throughput does not fall significantly; holds the tested fall.
     DoesNotFall(Fall),
-    /// Pairs cost nothing, or the interval of beta includes 0: there is no optimum.
+    /// beta is not above 0, or its interval includes 0: there is no optimum.
     NoOptimum,
 }
 
-/// How far throughput falls after its peak. `None` if a level has fewer than two repeats, or one is
-/// not positive.
+/// The fall of throughput after its peak. `None` for fewer than two levels, if a level has fewer
+/// than two repeats, or if a throughput is not positive.
 pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
     let sound = |(_, rates): &Level| rates.len() >= 2 && rates.iter().all(is_positive);
     if levels.len() < 2 || !levels.iter().all(sound) {
@@ -97,8 +97,8 @@ pub fn fall(levels: &[Level], seed: u64) -> Option<Fall> {
         bootstrap.replicates(&ends, |drawn| Some(1.0 - median(&drawn[1])? / median(&drawn[0])?)),
         ends.iter().map(|rates| rates.len()).min()?,
     )?;
-    // The same noise around the nearest curve that only rises. Residuals around the median of r
-    // values are too small by about sqrt(1 - 1/r).
+    // The same noise around the nearest rising curve. Residuals around the median of r values are
+    // too small by about sqrt(1 - 1/r).
     let rising = isotonic(&seen, &levels.iter().map(|(_, rates)| rates.len()).collect::<Vec<_>>());
     let around = |((_, rates), (seen, rising)): (&Level, (&f64, &f64))| -> Vec<f64> {
         let wider = (1.0 - (rates.len() as f64).recip()).sqrt().recip();
@@ -163,7 +163,7 @@ fn medians<'a>(levels: impl Iterator<Item = &'a [f64]>) -> Option<Vec<f64>> {
     levels.map(median).collect()
 }
 
-/// The nearest sequence that never falls: neighbours that fall are pooled (Ayer et al. 1955).
+/// Isotonic regression: falling neighbours are pooled (Ayer et al. 1955).
 fn isotonic(values: &[f64], weights: &[usize]) -> Vec<f64> {
     let mut pools: Vec<(f64, f64, usize)> = Vec::new();
     for (value, weight) in values.iter().zip(weights) {
@@ -198,8 +198,8 @@ impl Law {
         (self.beta > 0.0 && optimum.is_finite()).then_some(optimum)
     }
 
-    /// Least squares of log X: from the straight form N / X = (1 + alpha (N - 1) + …) / gamma, then
-    /// Gauss and Newton, steps halved until they help.
+    /// Least squares of log X: starts from the linear form N / X = (1 + alpha (N - 1) + …) / gamma,
+    /// then Gauss-Newton; a step is halved until it reduces the error.
     fn fit(depths: &[f64], rates: &[f64]) -> Option<Law> {
         let straight =
             |(n, rate): (&f64, &f64)| ([1.0, n - 1.0, n * (n - 1.0)], n / rate, (rate / n).powi(2));
@@ -235,7 +235,7 @@ impl Law {
         Some(law)
     }
 
-    /// Sum of squares of log X; `None` where the law gives no positive throughput.
+    /// Sum of squared residuals of log X; `None` where the law gives no positive throughput.
     fn error(&self, depths: &[f64], rates: &[f64]) -> Option<f64> {
         let mut sum = 0.0;
         for (n, rate) in depths.iter().zip(rates) {

@@ -1,4 +1,4 @@
-//! The processes of a cgroup, of version 1 or 2, and of the cgroups in it.
+//! Processes of a cgroup (version 1 or 2) and of its descendants.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -21,12 +21,11 @@ pub(super) fn folder(root: &Root, requested: &Path) -> Option<PathBuf> {
     places.into_iter().find(|place| place.is_absolute() && is_cgroup(root, place))
 }
 
-/// Whether it still exists.
 pub(super) fn is_cgroup(root: &Root, folder: &Path) -> bool {
     root.exists(folder.join("cgroup.procs"))
 }
 
-/// Processes in it, and in those below it.
+/// Processes in the cgroup and its descendants.
 pub(super) fn processes(root: &Root, folder: &Path) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut waiting = vec![folder.to_path_buf()];

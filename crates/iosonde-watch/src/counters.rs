@@ -12,10 +12,10 @@ use iosonde_engine::host::Root;
 use iosonde_model::record::profile::{CallCounts, Missing};
 use iosonde_model::record::run::ProcessUse;
 
-/// What is missing if `/proc/PID/io` is not readable.
+/// Data that is missing if `/proc/PID/io` is not readable.
 pub(super) const CALLS: &str = "read and write calls";
 
-/// Whether the kernel accounts how long each thread waits for I/O.
+/// Whether the kernel accounts I/O waits of each thread (delay accounting).
 pub(super) fn accounts_delays(root: &Root) -> bool {
     root.number::<u8>("/proc/sys/kernel/task_delayacct") == Some(1)
 }
@@ -23,7 +23,7 @@ pub(super) fn accounts_delays(root: &Root) -> bool {
 /// Seven figures of `CallCounts`, then user and system ticks.
 type Charge = [u64; 9];
 
-/// The processes that were seen, each with its first and its last charge.
+/// All processes seen, each with its first and last charge.
 #[derive(Debug)]
 pub(super) struct Tally {
     members: BTreeMap<(u32, u64), Member>,
@@ -45,14 +45,14 @@ struct Member {
     first_switches: (u64, u64),
     last_switches: (u64, u64),
     peak_rss_bytes: u64,
-    /// Delays of each thread, first and last.
+    /// First and last delays of each thread.
     delays: BTreeMap<u32, (Delays, Delays)>,
     lives: bool,
-    /// Its calls could be read at least once.
+    /// Whether its calls could be read at least once.
     is_readable: bool,
 }
 
-/// How long a thread has waited since it began; `None` where the kernel does not account it.
+/// Waiting time of a thread since its start; `None` if the kernel does not account it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Delays {
     /// For block I/O, ticks.
@@ -61,11 +61,10 @@ struct Delays {
     run: Option<u64>,
 }
 
-/// The totals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Charged {
     pub(super) calls: Option<CallCounts>,
-    /// All but the span.
+    /// Everything except the span.
     pub(super) cpu: ProcessUse,
     pub(super) io_delay_ns: Option<u64>,
     pub(super) run_delay_ns: Option<u64>,
@@ -103,7 +102,7 @@ impl Tally {
         if let Some(calls) = calls {
             member.know(&calls);
         }
-        // A thread group that has ended shows no threads' figures any more.
+        // `/proc` shows no thread figures of an ended thread group.
         if self.switches && !process.is_zombie {
             let (voluntary, involuntary, peak) = processes::switches_and_peak(root, pid);
             member.last_switches = (voluntary, involuntary);
@@ -117,7 +116,7 @@ impl Tally {
             };
             let first = if is_new && was_here { now } else { Delays::default() };
             let (_, last) = member.delays.entry(tid).or_insert((first, now));
-            // One that has just ended keeps what was last seen.
+            // A thread that has just ended keeps its last figures.
             *last = Delays { block: now.block.or(last.block), run: now.run.or(last.run) };
         }
         if is_new && was_here {
@@ -126,7 +125,7 @@ impl Tally {
         }
     }
 
-    /// The counts charged to a process that has just been reaped.
+    /// Sets the final counts of a process that has just been reaped.
     pub(super) fn charge(&mut self, pid: u32, calls: &CallCounts) {
         if let Some((_, member)) = self.members.range_mut((pid, 0)..=(pid, u64::MAX)).next_back() {
             member.know(calls);
@@ -168,7 +167,7 @@ impl Tally {
         }
     }
 
-    /// How long all threads have waited since the start; `None` if that is known of none.
+    /// Waiting time of all threads since the start; `None` if it is known for none.
     fn delay(&self, of: fn(&Delays) -> Option<u64>) -> Option<u64> {
         let threads = self.members.values().flat_map(|member| member.delays.values());
         let each = threads
@@ -232,7 +231,7 @@ fn calls(sums: &Charge) -> CallCounts {
     }
 }
 
-/// The unit in which `/proc` gives times, ns.
+/// Unit of times in `/proc`, ns.
 fn tick_ns() -> u64 {
     1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
@@ -374,7 +373,7 @@ mod tests {
         let charged = tally.sums();
         assert_eq!((charged.calls, charged.io_delay_ns), (None, None));
         assert_eq!(charged.run_delay_ns, Some(40));
-        // This one is accounted by nearly every kernel.
+        // Nearly every kernel accounts this one.
         fs::remove_file(dir.path().join("proc/10/task/10/schedstat")).unwrap();
         let mut tally = Tally::new(&root, 0, false);
         tally.look(&root, [10]);

@@ -15,7 +15,6 @@ pub(super) struct Disk {
     pub(super) facts: DeviceFacts,
 }
 
-/// The disk of this kernel name.
 pub(super) fn disk(root: &Root, name: &str) -> Option<Disk> {
     let text = root.text(format!("/sys/block/{name}/dev"))?;
     let (major, minor) = text.split_once(':')?;
@@ -23,18 +22,18 @@ pub(super) fn disk(root: &Root, name: &str) -> Option<Disk> {
     Some(Disk { number, facts: host::device(root, number.0, number.1)? })
 }
 
-/// The whole disk that holds the device of this number.
+/// The whole disk of this device or partition.
 fn disk_of(root: &Root, number: (u32, u32)) -> Option<Disk> {
     disk(root, &host::device(root, number.0, number.1)?.name)
 }
 
-/// A disk as named by a user: `vda`, `/dev/vda1`, `/dev/disk/by-id/…`. A partition stands for its
+/// The disk that a user named: `vda`, `/dev/vda1`, `/dev/disk/by-id/…`. For a partition, its whole
 /// disk.
 pub(super) fn requested(root: &Root, requested: &str) -> Option<Disk> {
     disk_of(root, host::number_of_node(root, &Path::new("/dev").join(requested))?)
 }
 
-/// Adds a disk, and those of which a volume or an array is made: requests are seen there.
+/// Adds a disk, and the disks below a volume or an array, whose requests are traced too.
 pub(super) fn with_those_beneath(root: &Root, disk: Disk, disks: &mut Vec<Disk>) {
     if disks.contains(&disk) {
         return;
@@ -47,7 +46,7 @@ pub(super) fn with_those_beneath(root: &Root, disk: Disk, disks: &mut Vec<Disk>)
     }
 }
 
-/// Names of the disks below one, at any depth.
+/// Names of all disks below one, at any depth.
 fn beneath(root: &Root, facts: &DeviceFacts) -> Vec<String> {
     let mut found: Vec<Disk> = Vec::new();
     let mut names = facts.slaves.clone();
@@ -70,14 +69,14 @@ pub(super) fn of_folder(root: &Root, folder: &Path) -> Option<Disk> {
     disk_of(root, host::device_of_mount(root, &mount)?)
 }
 
-/// Every disk that contains something, by name.
+/// Every disk of nonzero size, by name.
 pub(super) fn known(root: &Root) -> Vec<String> {
     let has_size =
         |name: &String| root.number::<u64>(format!("/sys/block/{name}/size")).unwrap_or(0) > 0;
     root.names("/sys/block").into_iter().filter(has_size).collect()
 }
 
-/// Why requests of this disk cannot be traced, if so.
+/// Reason why requests of this disk cannot be traced, if any.
 pub(super) fn invisible(root: &Root, disk: &DeviceFacts) -> Option<String> {
     let name = &disk.name;
     if root.exists(format!("/sys/block/{name}/mq")) || !root.exists(format!("/sys/block/{name}")) {
@@ -97,7 +96,7 @@ pub(super) fn invisible(root: &Root, disk: &DeviceFacts) -> Option<String> {
 /// The kernel's counters of disks, by name.
 pub(super) type Counters = BTreeMap<String, DeviceCounters>;
 
-/// Those of every disk.
+/// Counters of every disk.
 pub(super) fn counters(root: &Root) -> Counters {
     let of = |name: String| Some((name.clone(), host::device_counters(root, &name)?));
     root.names("/sys/block").into_iter().filter_map(of).collect()
@@ -124,7 +123,7 @@ pub(super) fn profiled(
     let profiled = |disk: Disk| ProfiledDevice {
         beneath: beneath(root, &disk.facts),
         invisible: invisible(root, &disk.facts),
-        // A disk that appeared meanwhile started at zero.
+        // The counters of a new disk started at zero.
         counters: after
             .get(&disk.facts.name)
             .map(|now| (before.get(&disk.facts.name).copied().unwrap_or_default(), *now)),

@@ -1,5 +1,5 @@
-//! Signals while a command runs: forwarded to it unless it receives them already; without a command
-//! they end the profile.
+//! Signal handling. Signals are forwarded to a running command unless it receives them already;
+//! without a command they end the profile.
 
 use std::os::fd::AsFd;
 
@@ -15,15 +15,15 @@ use super::WatchError;
 
 /// Signals that request termination.
 const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT];
-/// Signals that mean something to some commands (dd prints its progress), and would terminate us.
+/// Signals with a meaning for some commands (dd prints its progress), which would terminate this
+/// process.
 const PASSED_ON: [Signal; 3] = [Signal::USR1, Signal::USR2, Signal::ALARM];
-/// A second signal within this time means: abort. A command that handles interrupts, such as a
-/// shell, gets them further apart.
+/// A second signal within this time aborts. A command that handles interrupts, such as a shell,
+/// gets them further apart.
 const AT_ONCE_NS: u64 = 2_000_000_000;
 /// Signals closer than this count as one: `timeout` sends to its child and then to the whole group.
 const SAME_NS: u64 = 100_000_000;
 
-/// The received signals.
 #[derive(Debug)]
 pub(super) struct Interrupts {
     inbox: Inbox,
@@ -31,7 +31,6 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Starts to listen.
     pub(super) fn listen(has_command: bool) -> Result<Interrupts, WatchError> {
         let mut signals: Vec<i32> = ENDING.iter().map(|signal| signal.as_raw()).collect();
         if has_command {
@@ -41,8 +40,8 @@ impl Interrupts {
         Ok(Interrupts { inbox, last_ns: None })
     }
 
-    /// Sleeps until `deadline_ns` of CLOCK_MONOTONIC, until a signal comes or until this becomes
-    /// readable; perhaps less long.
+    /// Sleeps until `deadline_ns` of CLOCK_MONOTONIC, until a signal arrives or until this
+    /// descriptor is readable. May wake early.
     pub(super) fn sleep(&self, deadline_ns: u64, or_readable: Option<BorrowedFd<'_>>) {
         let left_ns = deadline_ns.saturating_sub(monotonic_ns());
         let timeout = Timespec {
@@ -64,7 +63,7 @@ impl Interrupts {
         let mut requested = None;
         for Arrived { signal, by_terminal } in self.inbox.take() {
             match to {
-                // The terminal signals its whole foreground group, which includes us.
+                // The terminal signals its whole foreground group, which includes this process.
                 Some(command) if !(by_terminal && is_in_our_group(command.pid())) => {
                     command.signal(signal);
                 }

@@ -13,7 +13,7 @@ use super::{WatchError, processes};
 use iosonde_engine::host::Root;
 use iosonde_model::record::profile::CallCounts;
 
-/// The child that will become the command. It has a PID, but has not started.
+/// Forks the child that will become the command. It has a PID, but has not started.
 pub(super) fn hold(words: &[OsString]) -> Result<HeldCommand, WatchError> {
     let c_words: Result<Vec<CString>, _> =
         words.iter().map(|word| CString::new(word.as_bytes())).collect();
@@ -24,7 +24,7 @@ pub(super) fn hold(words: &[OsString]) -> Result<HeldCommand, WatchError> {
     HeldCommand::fork(&c_words).map_err(WatchError::system("start a process"))
 }
 
-/// Whether the command would be found, and may be executed.
+/// Checks that the command exists and may be executed.
 pub(super) fn find(words: &[OsString]) -> Result<(), WatchError> {
     let Some(first) = words.first() else { return Ok(()) };
     if first.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn find(words: &[OsString]) -> Result<(), WatchError> {
     let (places, reason): (Vec<PathBuf>, _) = if first.as_bytes().contains(&b'/') {
         (vec![first.into()], "no such file")
     } else {
-        // Where execvp looks without it.
+        // Default search path of execvp.
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
         let places = std::env::split_paths(&path).map(|folder| folder.join(first)).collect();
         (places, "command not found in PATH")
@@ -80,9 +80,9 @@ pub(super) fn release(
     })
 }
 
-/// Waits for the command, which has ended. Returns the calls made by it and by the children it
-/// waited for: this process is charged with them from now on. An ended process shows them only to a
-/// user with access to processes of others.
+/// Reaps the ended command. Returns the calls made by it and by the children it waited for; the
+/// kernel charges this process with them from now on. `/proc` shows the calls of an ended process
+/// only to a user with access to processes of others.
 pub(super) fn reap(
     root: &Root,
     running: RunningCommand,
@@ -94,7 +94,7 @@ pub(super) fn reap(
     else {
         return Ok((reaped, None));
     };
-    // Our own sampling is charged with what it reads, after it has been read.
+    // Reading `/proc/self/io` is itself charged, after it has been read.
     let calls = CallCounts {
         reads: (after.reads - before.reads).saturating_sub(before.reads - first.reads),
         writes: after.writes - before.writes,
@@ -128,7 +128,7 @@ mod tests {
             assert!(processes::own_calls(&Root::system()).is_none());
             return;
         };
-        // 500,000 bytes and what a shell and the loader read; other tests of this process read too.
+        // 500,000 bytes plus the reads of a shell, the loader and other tests of this process.
         assert!(calls.written_bytes >= 500_000 && calls.writes >= 500, "{calls:?}");
         assert!(calls.read_bytes >= 500_000 && calls.reads >= 500, "{calls:?}");
     }

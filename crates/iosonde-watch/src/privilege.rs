@@ -1,4 +1,4 @@
-//! The privileges of the collector, and how it drops them.
+//! Capabilities of the collector, and how it drops them.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub(super) const FIX: &str =
 /// How to read processes of other users.
 pub(super) const FIX_FOR_OTHERS: &str = "run it with sudo, or as the user of those processes";
 
-/// Which of CAP_BPF and CAP_PERFMON this process lacks; CAP_SYS_ADMIN implies both.
+/// CAP_BPF or CAP_PERFMON, or both, if missing; CAP_SYS_ADMIN implies both.
 pub(super) fn lacking() -> Option<String> {
     let effective = rustix::thread::capabilities(None).ok()?.effective;
     if effective.contains(CapabilitySet::SYS_ADMIN) {
@@ -49,7 +49,7 @@ pub(super) fn give_up(may_write_later: bool) -> io::Result<()> {
 pub fn wake_writing() {
     let Ok(now) = rustix::thread::capabilities(None) else { return };
     let effective = now.effective | (now.permitted & CapabilitySet::DAC_OVERRIDE);
-    // If this fails, so will the write, which reports it.
+    // If this fails, the write fails too and reports it.
     let _ = rustix::thread::set_capabilities(None, CapabilitySets { effective, ..now });
 }
 

@@ -1,4 +1,4 @@
-//! Processes from `/proc`: the process tree, and the accounting of each.
+//! Processes from `/proc`: the process tree and the accounting of each process.
 //!
 //! Sources: proc_pid_stat(5), proc_pid_io(5), proc_pid_status(5), proc_tid_children(5).
 
@@ -17,7 +17,7 @@ pub(super) struct Process {
     pub(super) parent: u32,
     /// Start, in ticks since boot. With the PID it identifies the process uniquely.
     pub(super) started: u64,
-    /// User CPU time, in ticks, with that of the children it waited for.
+    /// User CPU time, in ticks, including that of reaped children.
     pub(super) user: u64,
     /// System CPU time, likewise.
     pub(super) system: u64,
@@ -25,19 +25,18 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// The kernel's own processes descend from kthreadd, which has number 2.
+    /// Kernel threads descend from kthreadd, which has PID 2.
     fn is_of_kernel(&self) -> bool {
         const KTHREADD: u32 = 2;
         self.pid == KTHREADD || self.parent == KTHREADD
     }
 }
 
-/// The process with this number, if there is one.
 pub(super) fn process(root: &Root, pid: u32) -> Option<Process> {
     parse_stat(&root.text(format!("/proc/{pid}/stat"))?)
 }
 
-/// `pid (name) state ppid …`. The name may contain anything, including brackets and spaces.
+/// Parses `pid (name) state ppid …`. The name may contain brackets and spaces.
 fn parse_stat(text: &str) -> Option<Process> {
     let (head, rest) = text.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -60,13 +59,12 @@ pub(super) fn block_delay(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     rest.split_whitespace().nth(42 - 3)?.parse().ok()
 }
 
-/// Time that a thread was ready to run and had no CPU, ns.
+/// Time that a thread was runnable without a CPU, ns.
 pub(super) fn run_delay(root: &Root, pid: u32, tid: u32) -> Option<u64> {
     let text = root.text(format!("/proc/{pid}/task/{tid}/schedstat"))?;
     text.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Threads of a process.
 pub(super) fn threads(root: &Root, pid: u32) -> Vec<u32> {
     let names = root.names(format!("/proc/{pid}/task"));
     names.iter().filter_map(|name| name.parse().ok()).collect()
@@ -78,7 +76,7 @@ pub(super) fn calls(root: &Root, pid: u32) -> Option<CallCounts> {
     parse_io(&root.text(format!("/proc/{pid}/io"))?)
 }
 
-/// Our own, and the length of the text that contains them, which is read before it is counted.
+/// Calls of this process, and the length of the text read, which is charged after the read.
 pub(super) fn own_calls(root: &Root) -> Option<(CallCounts, u64)> {
     let bytes = root.bytes("/proc/self/io", 4096)?;
     Some((parse_io(&String::from_utf8_lossy(&bytes))?, bytes.len() as u64))
@@ -117,7 +115,7 @@ pub(super) fn switches_and_peak(root: &Root, pid: u32) -> (u64, u64, u64) {
     sums
 }
 
-/// The command line of a process, as arguments; its name if it has none, as for kernel threads.
+/// Arguments of a process; its name if it has none, as for kernel threads.
 pub(super) fn words(root: &Root, pid: u32) -> Vec<String> {
     let bytes = root.bytes(format!("/proc/{pid}/cmdline"), 64 << 10).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
@@ -128,7 +126,7 @@ pub(super) fn words(root: &Root, pid: u32) -> Vec<String> {
     root.word(format!("/proc/{pid}/comm")).into_iter().collect()
 }
 
-/// Those of these processes that are still running, by name.
+/// Names of those of these processes that are still running.
 pub(super) fn running(root: &Root, pids: impl IntoIterator<Item = u32>) -> Vec<String> {
     let is_running = |pid: &u32| process(root, *pid).is_some_and(|process| !process.is_zombie);
     let name = |pid: u32| root.word(format!("/proc/{pid}/comm")).unwrap_or_else(|| pid.to_string());
@@ -140,7 +138,7 @@ fn listed(root: &Root) -> impl Iterator<Item = Process> {
     pids.take(LIMIT).filter_map(|pid| process(root, pid))
 }
 
-/// All processes but those of the kernel.
+/// All processes except kernel threads.
 pub(super) fn all(root: &Root) -> BTreeSet<u32> {
     let of_others = listed(root).filter(|process| !process.is_of_kernel());
     of_others.map(|process| process.pid).collect()
@@ -168,7 +166,8 @@ fn by_children(root: &Root, mut waiting: Vec<u32>) -> BTreeSet<u32> {
     found
 }
 
-/// If the kernel does not list children (CONFIG_PROC_CHILDREN), the parent of each process is used.
+/// Fallback for kernels that do not list children (CONFIG_PROC_CHILDREN): uses the parent of each
+/// process.
 fn by_parents(root: &Root, roots: Vec<u32>) -> BTreeSet<u32> {
     let all: Vec<Process> = listed(root).collect();
     let mut found: BTreeSet<u32> =

@@ -1,4 +1,4 @@
-//! Builds the record: the tracer's figures, the order of the devices, and what is missing.
+//! Builds the record: the tracer's figures, the order of the devices, and the missing data.
 
 use super::counters::CALLS;
 use super::devices;
@@ -8,7 +8,7 @@ use iosonde_engine::host::{Root, mounts};
 use iosonde_model::record::facts::DeviceFacts;
 use iosonde_model::record::profile::{Method, Missing, ProfileRun, ProfiledDevice, Source};
 
-/// The method, as one line.
+/// One line that describes the method.
 pub(super) fn how(source: &Source) -> String {
     match source.method {
         Method::Tracepoints => {
@@ -30,11 +30,11 @@ pub(super) fn how(source: &Source) -> String {
     }
 }
 
-/// File systems that keep dirty pages and have no disk that could be traced.
+/// File systems with dirty pages but without a traceable disk.
 const WITHOUT_DISK: [&str; 9] =
     ["nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "ubifs", "jffs2"];
 
-/// Why dirty pages may be written where nothing is traced, if so.
+/// Reason why dirty pages may be written to an untraced disk, if any.
 pub(super) fn unwatched(root: &Root, disks_are_chosen: bool) -> Option<String> {
     if disks_are_chosen {
         return Some(ProfileRun::SELECTED.into());
@@ -44,8 +44,7 @@ pub(super) fn unwatched(root: &Root, disks_are_chosen: bool) -> Option<String> {
     Some(format!("{} ({}) has no disk that can be traced", other.point.display(), other.filesystem))
 }
 
-/// Fills in the tracer's figures. `is_over` says that everything profiled started and ended
-/// meanwhile.
+/// Fills in the tracer's figures. `is_over`: everything profiled started and ended meanwhile.
 pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over: bool) {
     for device in traced.devices {
         add(&mut run.devices, root, device);
@@ -58,14 +57,14 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
     run.cgroups = traced.cgroups;
     run.syncs = traced.syncs;
     run.opens = traced.opens;
-    // The tracer covers ended processes, the totals over `/proc` also running ones.
+    // The tracer covers ended processes; the totals from `/proc` also cover running ones.
     if is_over {
         if traced.calls.is_some() {
             run.source.missing.retain(|missing| missing.what != CALLS);
         }
         run.calls = traced.calls.or(run.calls);
         run.io_delay_ns = traced.io_delay_ns.or(run.io_delay_ns);
-        // Of a kernel that does not account it, the tracer has zero.
+        // If the kernel does not account it, the tracer reports zero.
         let known = traced.run_delay_ns.filter(|_| run.run_delay_ns.is_some());
         run.run_delay_ns = known.or(run.run_delay_ns);
     }
@@ -91,7 +90,7 @@ pub(super) fn fill_in(run: &mut ProfileRun, root: &Root, traced: Traced, is_over
     run.devices = order.into_iter().map(|(_, device)| device).collect();
 }
 
-/// A disk seen by the tracer: one known from its counters, or a new one.
+/// Adds a disk seen by the tracer to the one known from its counters, or as a new one.
 fn add(known: &mut Vec<ProfiledDevice>, root: &Root, traced: TracedDevice) {
     let TracedDevice { number, name, depth, program_depth } = traced;
     let at = known.iter().position(|device| device.facts.name == name).unwrap_or_else(|| {
@@ -104,7 +103,7 @@ fn add(known: &mut Vec<ProfiledDevice>, root: &Root, traced: TracedDevice) {
     (known[at].depth, known[at].program_depth) = (depth, program_depth);
 }
 
-/// What is missing of a machine, whose processes are not sampled one by one.
+/// Missing data of a machine profile, which does not sample processes one by one.
 pub(super) fn uncounted() -> Missing {
     Missing {
         what: "calls and CPU time of the processes".into(),
@@ -113,7 +112,7 @@ pub(super) fn uncounted() -> Missing {
     }
 }
 
-/// What is missing of a running program whose threads come and go.
+/// Missing data of a running program whose threads start and end.
 pub(super) fn switches_of_ended() -> Missing {
     Missing {
         what: "context switches of threads that have ended".into(),
@@ -124,7 +123,7 @@ pub(super) fn switches_of_ended() -> Missing {
     }
 }
 
-/// What is missing where processes outlive the command that started them, if any does.
+/// Missing data if processes outlive the command that started them; `None` if none does.
 pub(super) fn outliving(names: &[String]) -> Option<Missing> {
     const NAMED: usize = 3;
     let processes = match names.len() {
@@ -141,7 +140,7 @@ pub(super) fn outliving(names: &[String]) -> Option<Missing> {
     })
 }
 
-/// Data that neither the tracer nor a counter provides here.
+/// All data that neither the tracer nor a counter provides here.
 pub(super) fn missing(run: &ProfileRun, root: &Root) -> Vec<Missing> {
     let mut missing = Vec::new();
     let mut miss = |what: &str, reason: &str, fix: Option<&str>| {

@@ -1,4 +1,4 @@
-//! The scope of a profile: the processes, as they come and go, and the disks.
+//! Scope of a profile: the changing set of processes, and the disks.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,30 +16,31 @@ use iosonde_model::record::profile::Subject;
 #[derive(Debug)]
 pub(super) struct Scope {
     pub(super) who: Who,
-    /// The selected disks, with the underlying ones; empty for every disk.
+    /// The selected disks and the disks below them; empty for every disk.
     pub(super) disks: Vec<Disk>,
     /// The disk of the command's working directory.
     pub(super) home: Option<Disk>,
-    /// A descriptor that becomes readable when the process has ended, if the kernel supports it.
+    /// Descriptor that becomes readable when the process ends, if the kernel supports it.
     handle: Option<OwnedFd>,
 }
 
-/// Whose requests count.
+/// Processes whose requests count.
 #[derive(Debug)]
 pub(super) enum Who {
     /// The command and its children; its PID is known once it is held.
     Command(u32),
-    /// A running process, distinguished from others with its PID by its start time, and its
-    /// children.
-    Process { pid: u32, started: u64, words: Vec<String> },
-    /// All processes of a cgroup.
+    /// A running process and its children. The start time distinguishes it from others with the
+    /// same PID.
+    Process {
+        pid: u32,
+        started: u64,
+        words: Vec<String>,
+    },
     Cgroup(PathBuf),
-    /// All processes.
     Machine,
 }
 
 impl Scope {
-    /// Resolves the request.
     pub(super) fn find(root: &Root, requested: &Request) -> Result<Scope, WatchError> {
         let who = match &requested.attached {
             None => Who::Command(0),
@@ -67,7 +68,7 @@ impl Scope {
         Ok(Scope { who, disks, home: devices::of_folder(root, &requested.folder), handle })
     }
 
-    /// Whether every process is profiled: they are not sampled one by one then.
+    /// Whether every process is profiled. They are then not sampled one by one.
     pub(super) fn is_machine(&self) -> bool {
         matches!(self.who, Who::Machine)
     }
@@ -84,7 +85,7 @@ impl Scope {
         }
     }
 
-    /// The profiled processes: those of before that are still running, and new ones.
+    /// The profiled processes: those of `before` that are still running, and new ones.
     pub(super) fn members(&self, root: &Root, before: &BTreeSet<u32>) -> BTreeSet<u32> {
         let mut members = match &self.who {
             Who::Command(pid) | Who::Process { pid, .. } => {
@@ -93,13 +94,13 @@ impl Scope {
             Who::Cgroup(folder) => cgroup::processes(root, folder),
             Who::Machine => processes::all(root),
         };
-        // A shell that is profiled by its own child.
+        // This process may be a child of the profiled shell.
         members.remove(&std::process::id());
         members
     }
 
-    /// Whether the attached process or cgroup has ended. The end of a command is detected
-    /// differently.
+    /// Whether the attached process or cgroup has ended. `false` for a command, whose end is
+    /// detected by reaping.
     pub(super) fn is_gone(&self, root: &Root) -> bool {
         match &self.who {
             Who::Command(_) | Who::Machine => false,
@@ -109,12 +110,12 @@ impl Scope {
         }
     }
 
-    /// Readable when the profiled process has ended.
+    /// Descriptor that is readable once the profiled process has ended.
     pub(super) fn end(&self) -> Option<BorrowedFd<'_>> {
         self.handle.as_ref().map(AsFd::as_fd)
     }
 
-    /// The attachment, for the record.
+    /// The profiled target, for the record.
     pub(super) fn subject(&self, requested: &Request) -> Subject {
         match &self.who {
             Who::Command(pid) => {

@@ -4,10 +4,9 @@ use iosonde_engine::host::Root;
 use iosonde_engine::host::telemetry::Sampler;
 use iosonde_model::record::facts::{DeviceFacts, TelemetrySample};
 
-/// Largest number of samples: beyond it, every second one is dropped, and the interval is doubled.
+/// Largest number of samples. Beyond it, every second one is dropped and the interval doubles.
 const LIMIT: usize = 4096;
 
-/// The samples, and the clock's zero.
 #[derive(Debug)]
 pub(super) struct Telemetry {
     sampler: Sampler,
@@ -19,13 +18,13 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Of the machine and, if given, of this disk.
+    /// Samples the machine and, if given, this disk.
     pub(super) fn new(root: &Root, device: Option<&DeviceFacts>) -> Telemetry {
         let sampler = Sampler::new(root, device);
         Telemetry { sampler, samples: Vec::new(), began_ns: 0, every: 1, looks: 0 }
     }
 
-    /// The clock's zero.
+    /// Sets time zero and takes the first sample.
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.began_ns = now_ns;
         self.look(now_ns);
@@ -53,14 +52,14 @@ impl Telemetry {
         self.samples.push(sample);
     }
 
-    /// Takes the last sample, and returns all.
+    /// Takes the last sample and returns all.
     pub(super) fn end(mut self, now_ns: u64) -> Vec<TelemetrySample> {
         self.sample(now_ns);
         self.samples
     }
 }
 
-/// Context switches of the whole machine since it started (proc_stat(5)).
+/// Context switches of the whole machine since boot (proc_stat(5)).
 pub(super) fn machine_switches(root: &Root) -> Option<u64> {
     let text = root.text_up_to("/proc/stat", 8 << 20)?;
     text.lines().find_map(|line| line.strip_prefix("ctxt "))?.trim().parse().ok()

@@ -1,5 +1,5 @@
-//! Every request, by programs at the block layer's tracepoints: the figures of
-//! [`iosonde_model::record::profile`] from the kernel's maps.
+//! Tracing of every request by kernel programs at the block layer's tracepoints. Converts the
+//! kernel's maps to the figures of [`iosonde_model::record::profile`].
 
 mod containers;
 mod convert;
@@ -69,21 +69,22 @@ pub struct Tracer {
     series: Option<Series>,
     ended: Ended,
     files: Files,
-    /// If they are wanted.
+    /// `None` if not requested.
     stacks: Option<Stacks>,
-    /// For a view of what happens now.
+    /// State of a live view, if any.
     recent: Option<Before>,
-    /// The sample of the places when chunks outside of it were last taken out.
+    /// Sampling shift of places when chunks outside the sample were last removed.
     chunk_shift: u32,
     troubles: Troubles,
 }
 
-/// Errors from reading the maps, by message: the figures lack their data.
+/// Errors from reading the maps, counted by message. The figures lack the data that could not be
+/// read.
 #[derive(Debug, Default)]
 struct Troubles(BTreeMap<String, u64>);
 
 impl Troubles {
-    /// What was read, or nothing and the error noted.
+    /// The data, or the default with the error recorded.
     fn heed<T: Default>(&mut self, outcome: Result<T, String>) -> T {
         outcome.unwrap_or_else(|trouble| {
             *self.0.entry(trouble).or_default() += 1;
@@ -97,7 +98,7 @@ impl Troubles {
 pub struct Traced {
     /// Each whole disk with traffic.
     pub devices: Vec<TracedDevice>,
-    /// See [`iosonde_model::record::ProfileRun::traffic`], and so on for the others.
+    /// See [`iosonde_model::record::ProfileRun::traffic`]; likewise for the fields below.
     pub traffic: Vec<Traffic>,
     /// Reads and writes by flag.
     pub flags: Vec<FlagRun>,
@@ -114,12 +115,11 @@ pub struct Traced {
     pub page_cache: Option<PageCache>,
     /// Work of file systems.
     pub file_systems: Vec<FileSystemRun>,
-    /// Time that threads which have ended waited for block I/O by delay accounting, ns.
+    /// Time that ended threads waited for block I/O by delay accounting, ns.
     pub io_delay_ns: Option<u64>,
-    /// Time that threads which have ended waited for a CPU, ns; 0 if the kernel does not account
-    /// it.
+    /// Time that ended threads waited for a CPU, ns; 0 if the kernel does not account it.
     pub run_delay_ns: Option<u64>,
-    /// Time that all threads waited for I/O, ns, where the kernel does not account it.
+    /// Time that all threads waited for I/O by our own programs, ns, if they are attached.
     pub waits_ns: Option<u64>,
     pub places: Vec<Places>,
     pub series: Vec<TrafficSeries>,
@@ -127,7 +127,7 @@ pub struct Traced {
     pub stacks: Vec<StackRun>,
     /// Spans outside the block layer and the device, if requested.
     pub spans: Vec<(Layer, Histogram)>,
-    /// What was lost.
+    /// Lost data by kind.
     pub lost: BTreeMap<String, u64>,
 }
 
@@ -148,7 +148,7 @@ impl Tracer {
     /// Loads and attaches the programs. Needs CAP_BPF and CAP_PERFMON, and a kernel with BTF.
     ///
     /// # Errors
-    /// What is missing, why, and how to get it; nothing is attached then.
+    /// The missing data, the reason and a fix; nothing is attached then.
     pub fn attach(root: &Root, wanted: &Wanted) -> Result<Tracer, Missing> {
         refusal::of_first_namespace(root)?;
         let Wanted { devices: disks, layers, stacks, .. } = wanted.clone();
@@ -212,20 +212,19 @@ impl Tracer {
         self.collector.follow(pid)
     }
 
-    /// Processes that are followed and have not ended.
+    /// Followed processes that have not ended.
     pub fn followed(&self) -> Vec<u32> {
         self.collector.followed().unwrap_or_default()
     }
 
-    /// The clock's zero: the command is released now. CLOCK_MONOTONIC, ns.
+    /// Sets time zero, CLOCK_MONOTONIC ns: the command is released now.
     pub fn begin(&mut self, now_ns: u64) {
         self.zero_ns = now_ns;
         self.series = Some(Series::new(now_ns, self.interval_ns));
         self.troubles.heed(self.collector.begin());
     }
 
-    /// To be called about once per interval: stores the interval, and frees entries in the kernel's
-    /// tables.
+    /// Call about once per interval: stores the interval, and frees entries in the kernel's tables.
     pub fn poll(&mut self, now_ns: u64) {
         let looked = self.look(now_ns);
         self.troubles.heed(looked);
@@ -270,19 +269,19 @@ impl Tracer {
         Ok(())
     }
 
-    /// Pages that followed processes have dirtied and that are not yet written, bytes, if known.
-    /// Pages dirtied and then truncated count as not written.
+    /// Bytes of pages that followed processes dirtied and that are not written yet, if known. Pages
+    /// truncated before being written count as not written.
     pub fn dirty_bytes(&self) -> Option<u64> {
         let counts = self.collector.counts().ok()?;
         Some(counts.dirtied_bytes.saturating_sub(counts.written_back_bytes))
     }
 
-    /// What begins from now on does not count; what is in flight still does.
+    /// Stops counting I/O that begins from now on; I/O in flight still counts.
     pub fn pause(&mut self) {
         self.troubles.heed(self.collector.pause());
     }
 
-    /// Detaches, and returns all data. It was paused before.
+    /// Detaches and returns all data. Call [`pause`](Tracer::pause) before.
     pub fn finish(mut self, now_ns: u64) -> Traced {
         self.poll(now_ns);
         let left = self.settle();
@@ -332,7 +331,7 @@ impl Tracer {
         }
     }
 
-    /// Requests whose completion was not seen, on disks that have none in flight: they have ended.
+    /// Counts requests without a seen completion on disks with none in flight: they have ended.
     fn settle(&mut self) -> Vec<Flight> {
         let flights = self.collector.flights().unwrap_or_default();
         let mut left = Vec::new();
@@ -354,7 +353,7 @@ impl Tracer {
         programs.any(|program| program.tracepoint == tracepoint && program.refused.is_none())
     }
 
-    /// Whether waits for I/O are timed by a program of ours.
+    /// Whether our own programs time waits for I/O.
     fn times_waits(&self) -> bool {
         let programs = self.collector.programs().iter();
         let mut of_waits = programs.filter(|program| program.provides == WAITS).peekable();
@@ -428,7 +427,7 @@ impl Tracer {
         syncs
     }
 
-    /// Entry 0 is for all that did not fit in the table.
+    /// Thread groups; entry 0 is for threads that did not fit in the table.
     fn groups(&self, sizes: &BTreeMap<u16, u32>) -> Vec<Group> {
         let named = self.collector.groups().unwrap_or_default();
         let last = named.iter().map(|(_, number)| *number).max().unwrap_or(0);
@@ -460,7 +459,7 @@ impl Tracer {
         named.collect::<Vec<FileRun>>().into_iter().chain(convert::further_files(others)).collect()
     }
 
-    /// Cgroups with the requests that ended, and those that must have.
+    /// Cgroups with the requests that ended, including those without a seen completion.
     fn cgroups(&self, left: &[Flight]) -> Vec<CgroupRun> {
         let paths = names::cgroups(&self.root);
         let mut uses = self.collector.cgroups().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One profile from start to end: attach, hold, follow, drop privileges, release, sample, settle,
+//! A profile from start to end: attach, hold, follow, drop privileges, release, sample, settle,
 //! report.
 
 use std::collections::BTreeSet;
@@ -19,24 +19,24 @@ use iosonde_model::record::HostFacts;
 use iosonde_model::record::profile::{Ended, Missing, PROFILE_SCHEMA, ProfileRun, Source};
 use iosonde_model::record::run::ProcessUse;
 
-/// Polling interval for processes whose end the kernel does not announce.
+/// Polling interval for processes without a descriptor that signals their end.
 const UNANNOUNCED_NS: u64 = 10_000_000;
-/// Polling interval for what the user asks of a live view.
+/// Polling interval for the keys of a live view.
 const KEYS_NS: u64 = 50_000_000;
 /// Refresh interval of a live view.
 const REFRESH_NS: u64 = 1_000_000_000;
 /// Polling interval for dirty pages.
 const SETTLING_NS: u64 = 20_000_000;
 
-/// Shows what happens while a profile goes on.
+/// A live view of a running profile.
 pub trait Live {
     /// Shows the last second.
     fn show(&mut self, recent: Recent);
-    /// How the user ends the profile, if so.
+    /// Whether and how the user ended the profile.
     fn ended(&mut self) -> Option<Ended>;
 }
 
-/// Profiles, and returns the record. `say` gets a line for each step.
+/// Runs a profile and returns the record. `say` gets a line for each step.
 ///
 /// # Errors
 /// If the request cannot be resolved, or the command cannot be run. A kernel that provides little
@@ -103,7 +103,7 @@ pub fn watch<'a>(
     let before_begin = devices::counters(root);
     watch.begin();
     let begun = devices::counters(root);
-    // What it waited for a CPU to get there is no part of its run.
+    // Waits for a CPU before the release do not belong to the run.
     let held_ns = held.as_ref().and_then(|held| processes::run_delay(root, held.pid(), held.pid()));
     let running = held.map(|held| launch::release(root, held, &requested.command)).transpose()?;
     say("watching");
@@ -113,7 +113,7 @@ pub fn watch<'a>(
     if let Some(tally) = &mut watch.tally {
         tally.reads_threads = true;
     }
-    // While a command that has ended is not reaped, `/proc` still knows it.
+    // `/proc` shows an ended command until it is reaped.
     watch.look(ended_ns);
     let command = running.as_ref().map(RunningCommand::pid);
     if is_command && matches!(ended, Ended::Gone) {
@@ -182,8 +182,8 @@ pub fn watch<'a>(
     Ok(run)
 }
 
-/// What would be profiled: the source, and the names of the selected disks or of that of the
-/// directory. The command is looked for, and not started.
+/// Source and names of the disks that would be profiled: the selected disks, or that of the
+/// directory. The command must exist, but is not started.
 ///
 /// # Errors
 /// As for [`watch`].
@@ -198,7 +198,7 @@ pub fn rehearse(root: &Root, requested: &Request) -> Result<(Source, Vec<String>
     Ok((source, disks.map(named).collect()))
 }
 
-/// The tracer, or why counters are used instead.
+/// The tracer, or the reason why counters are used instead.
 fn attach(root: &Root, requested: &Request, scope: &Scope) -> (Option<Tracer>, Source) {
     let devices = scope.disks.iter().map(|disk| disk.number).collect();
     let (interval_ns, stacks) = (requested.interval_ns, requested.stacks);
@@ -218,7 +218,7 @@ fn attach(root: &Root, requested: &Request, scope: &Scope) -> (Option<Tracer>, S
     }
 }
 
-/// Whether the available data is enough for the request: checked before a command is started.
+/// Checks that the available data is enough for the request, before a command is started.
 fn enough(requested: &Request, is_traced: bool, source: &Source) -> Result<(), WatchError> {
     let Some(option) = requested.needs_requests.filter(|_| !is_traced) else { return Ok(()) };
     let missing = source.missing.first();
@@ -260,7 +260,7 @@ struct Watch<'a> {
     interrupts: Interrupts,
     tracer: Option<Tracer>,
     telemetry: Telemetry,
-    /// `None` for a machine.
+    /// `None` if the whole machine is profiled.
     tally: Option<Tally>,
     members: BTreeSet<u32>,
     live: Option<&'a mut (dyn Live + 'a)>,
@@ -279,26 +279,25 @@ impl Watch<'_> {
         }
     }
 
-    /// Shows what happened since the last time.
+    /// Shows the activity since the last refresh.
     fn refresh(&mut self, now_ns: u64) {
         if let (Some(live), Some(tracer)) = (&mut self.live, &mut self.tracer) {
             tracer.poll(now_ns);
-            // What cannot be read now is counted among the losses of the next reading.
+            // Data that cannot be read now counts as lost at the next reading.
             if let Ok(recent) = tracer.recent(now_ns, self.tally.is_some()) {
                 live.show(recent);
             }
         }
     }
 
-    /// One sample of everything.
     fn look(&mut self, now_ns: u64) {
         if let Some(tracer) = &mut self.tracer {
-            // Children without a parent in the tree.
+            // Includes children without a parent in the tree.
             self.members.extend(tracer.followed());
         }
         if let Some(tally) = &mut self.tally {
             let members = self.scope.members(self.root, &self.members);
-            // Children are followed by the kernel; a process moved into a cgroup is not.
+            // The kernel programs follow children, but not a process that is moved into a cgroup.
             if let (Some(tracer), Who::Cgroup(_)) = (&mut self.tracer, &self.scope.who) {
                 follow(tracer, &(&members - &self.members));
             }
@@ -311,7 +310,8 @@ impl Watch<'_> {
         self.telemetry.look(now_ns);
     }
 
-    /// How and when it ended; the end of a command is known when it is reaped.
+    /// Waits for the end; returns how and when it ended. The end of a command is known when it is
+    /// reaped.
     fn until_end(&mut self, running: Option<&RunningCommand>) -> Result<(Ended, u64), WatchError> {
         let until_ns =
             self.requested.for_ns.map_or(u64::MAX, |ns| self.began_ns.saturating_add(ns));
@@ -348,7 +348,7 @@ impl Watch<'_> {
             }
             let keys_ns = if self.live.is_some() { now_ns + KEYS_NS } else { u64::MAX };
             let watched = self.scope.end();
-            // A command next to an attached process has no handle of its own.
+            // A command beside an attached process has no descriptor.
             let is_announced = watched.is_some() && (running.is_none() || self.scope.is_command());
             let wake_ns = if is_announced { next_ns } else { now_ns + UNANNOUNCED_NS };
             let handle = watched.filter(|_| is_announced);
@@ -356,8 +356,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Waits for pages that the program left dirty, as far as known to the tracer; returns how
-    /// long. Any signal ends only the waiting: the profile is still reported.
+    /// Waits for write-back of pages that the program dirtied, as far as the tracer knows; returns
+    /// the time, ns. A signal ends only the waiting: the profile is still reported.
     fn settle(&mut self) -> u64 {
         let began_ns = monotonic_ns();
         let until_ns = began_ns.saturating_add(self.requested.settle_ns);

@@ -1,8 +1,8 @@
 //! The buckets of histograms.
 
-/// Smallest and largest number of units that a bucket stands for.
+/// Smallest and largest number of units in a bucket.
 ///
-/// Below 64 each number has its own; above, each octave has 32.
+/// Each number below 64 has its own bucket; above, each octave has 32.
 pub fn bucket_edges(bucket: usize) -> (u64, u64) {
     edges(bucket, 5)
 }
@@ -16,14 +16,13 @@ pub fn bucket_of(units: u64) -> usize {
     64 + (top - 6) * 32 + (units >> (top - 5) & 31) as usize
 }
 
-/// The same as [`bucket_edges`] for the buckets of files and cgroups: below 16 each number has its
-/// own; above, each octave has 8.
+/// [`bucket_edges`] for the buckets of files and cgroups: each number below 16 has its own; above,
+/// each octave has 8.
 pub fn coarse_edges(bucket: usize) -> (u64, u64) {
     edges(bucket, 3)
 }
 
-/// Edges where an octave has `1 << parts` buckets, and the first two octaves' worth of numbers have
-/// one each.
+/// Edges if an octave has `1 << parts` buckets; numbers below `2 << parts` have one each.
 fn edges(bucket: usize, parts: u32) -> (u64, u64) {
     let in_octave = 1usize << parts;
     if bucket < 2 * in_octave {

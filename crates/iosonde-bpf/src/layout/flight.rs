@@ -3,9 +3,9 @@
 use super::FilePlace;
 
 shared! {
-    /// A request whose end was not seen yet.
+    /// A request whose completion was not seen yet.
     Flight {
-        /// Its place is in use.
+        /// Nonzero if the entry is in use.
         key: u64,
         /// Start, ns.
         start_ns: u64,
@@ -19,19 +19,19 @@ shared! {
         tid: u32,
         /// Size at issue, bytes.
         bytes: u32,
-        /// Of it, done, bytes.
+        /// Bytes completed so far.
         done_bytes: u32,
-        /// Where its cgroup is counted; 0 if there was no place for it.
+        /// Place of its cgroup's counts; 0 if the table was full.
         cgroup_place: u16,
         /// Internal.
         disk_index: u8,
-        /// Its slot.
+        /// Place of its slot.
         slot: u8,
         /// Operation.
         op: u8,
         /// Class.
         class: u8,
-        /// Whether it passes the page cache by.
+        /// Whether it bypasses the page cache.
         is_direct: u8,
         /// FUA or flush.
         is_durable: u8,

@@ -1,16 +1,16 @@
-//! Places on disks, and the sample of them that is kept.
+//! Accessed places on disks, and how they are sampled.
 
 shared! {
-    /// Which places are kept: all at first, then a sample.
+    /// The sampling of places: all at first, then a sample.
     #[derive(Default)]
     Sampling {
-        /// Requests while all blocks were kept.
+        /// Requests recorded while all blocks were kept.
         marks: u64,
         /// Chunks that are kept.
         chunks: u64,
-        /// Of 2^n blocks of a chunk, one is kept.
+        /// One of 2^n blocks of a chunk is kept.
         block_shift: u32,
-        /// Of 2^n chunks, one is kept.
+        /// One of 2^n chunks is kept.
         chunk_shift: u32,
     }
 }
@@ -32,7 +32,7 @@ impl Sampling {
     }
 }
 
-/// Evenly spread bits of a chunk's number.
+/// Hash of a chunk's number.
 fn hash_of(number: u64) -> u64 {
     let hash = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let hash = (hash ^ hash >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -53,15 +53,15 @@ shared! {
 }
 
 shared! {
-    /// What was done to a chunk.
+    /// Accesses to a chunk.
     Chunk {
         /// Read requests.
         reads: u64,
         /// Write requests.
         writes: u64,
-        /// Blocks written, each time anew.
+        /// Blocks written; a rewritten block counts again.
         block_writes: u64,
-        /// Of those, onto blocks written before.
+        /// Blocks written that had been written before.
         overwrites: u64,
         /// One bit per block that was read.
         read: [u64; 4],
@@ -85,8 +85,8 @@ mod tests {
         assert!((0..100).all(|chunk| of(0, 0).kept_blocks(chunk) == [!0; 4]));
         let words = |chunk| of(4, 0).kept_blocks(chunk);
         assert!((0..100).all(|chunk| words(chunk).map(u64::count_ones) == [4; 4]));
-        // A stride meets neither all nor none of them, within a chunk nor over several, which may
-        // be a sample themselves.
+        // A stride hits neither all nor none of them, within a chunk or over several, which may be
+        // a sample themselves.
         let first = |word: u64| (word & 0x0001_0001_0001_0001).count_ones() as usize;
         let firsts = |chunk| words(chunk).into_iter().map(first).sum::<usize>();
         let all: usize = (0..1600).map(firsts).sum();

@@ -1,4 +1,4 @@
-//! Where threads make requests, and where they wait.
+//! Stacks at which threads make requests and wait.
 
 /// [`StackKey::kind`] of the beginning of a request.
 pub const STACK_OF_REQUEST: u32 = 0;
@@ -6,18 +6,18 @@ pub const STACK_OF_REQUEST: u32 = 0;
 pub const STACK_OF_WAIT: u32 = 1;
 
 shared! {
-    /// Two stacks of a thread, by their numbers; below 0 there is none.
+    /// The kernel and user stack of a thread, by number; below 0 there is none.
     #[derive(Default, Eq, Ord, PartialEq, PartialOrd)]
     StackKey {
         /// Process.
         tgid: u32,
         /// [`STACK_OF_REQUEST`] or [`STACK_OF_WAIT`].
         kind: u32,
-        /// Of the kernel.
+        /// Kernel stack.
         kernel: i32,
-        /// Of the program.
+        /// User stack.
         user: i32,
-        /// Name of the thread, with zeros at the end.
+        /// Name of the thread, padded with zeros.
         comm: [u8; 16],
     }
 }
@@ -28,18 +28,18 @@ shared! {
     StackUse {
         /// Requests, or waits.
         count: u64,
-        /// Their bytes, or ns.
+        /// Bytes of the requests, or ns of the waits.
         amount: u64,
     }
 }
 
 shared! {
-    /// A thread that waits.
+    /// A waiting thread.
     #[derive(Default)]
     Blocked {
-        /// Since when, on CLOCK_MONOTONIC.
+        /// Start of the wait, CLOCK_MONOTONIC, ns.
         since_ns: u64,
-        /// Where.
+        /// Its stacks.
         key: StackKey,
     }
 }

@@ -7,7 +7,7 @@ shared! {
     Times {
         /// Internal.
         since_ns: u64,
-        /// Their sums, ns.
+        /// Sums, ns.
         sum_ns: [u64; 2],
         /// Histograms, see [`super::coarse_edges`].
         time: [[u32; COARSE_BUCKETS]; 2],
@@ -15,12 +15,12 @@ shared! {
 }
 
 impl Times {
-    /// Of no request.
+    /// No requests.
     pub const NONE: Times = Times { since_ns: 0, sum_ns: [0; 2], time: [[0; COARSE_BUCKETS]; 2] };
 }
 
 shared! {
-    /// What a cgroup did, on one CPU or on all.
+    /// Counts of a cgroup, on one CPU or on all.
     CgroupUse {
         /// Requests that ended.
         requests: u64,
@@ -34,11 +34,11 @@ shared! {
 }
 
 impl CgroupUse {
-    /// Of no request.
+    /// No requests.
     pub const NONE: CgroupUse =
         CgroupUse { requests: 0, read_bytes: 0, write_bytes: 0, times: Times::NONE };
 
-    /// Adds what it did on another CPU.
+    /// Adds the counts of another CPU.
     #[must_use]
     pub fn and(mut self, other: &CgroupUse) -> CgroupUse {
         self.requests += other.requests;
@@ -54,7 +54,7 @@ impl CgroupUse {
         self
     }
 
-    /// Counts a request that must have ended: its latency is not known.
+    /// Counts a request that must have ended, without a latency.
     pub fn add_unseen(&mut self, flight: &Flight) {
         self.requests += 1;
         match flight.op {

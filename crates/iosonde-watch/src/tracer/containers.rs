@@ -1,4 +1,4 @@
-//! Names of containers, from what their engines keep on disk: nobody has to be asked.
+//! Names of containers, read from their engines' files without calling the engines.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 const LARGEST: u64 = 4 << 20;
 /// Characters of a container's ID.
 const ID: usize = 64;
-/// Where Docker, Podman and containerd of Kubernetes keep theirs.
+/// Files of Docker, Podman and containerd (Kubernetes).
 const DOCKER: &str = "/var/lib/docker/containers";
 const PODMAN: &str = "/var/lib/containers/storage/overlay-containers/containers.json";
 const KUBERNETES: &str = "/run/containerd/io.containerd.runtime.v2.task/k8s.io";
@@ -39,7 +39,7 @@ struct OfKubernetes {
 pub(super) struct Containers(BTreeMap<String, String>);
 
 impl Containers {
-    /// As they are now.
+    /// Reads the current names.
     pub(super) fn find(root: &Root) -> Containers {
         let mut names = BTreeMap::new();
         for id in root.names(DOCKER) {
@@ -57,7 +57,7 @@ impl Containers {
         Containers(names)
     }
 
-    /// The path of a cgroup, with the name of its container if it is that of one.
+    /// The path of a cgroup; for a container, with its name.
     pub(super) fn named(&self, path: String) -> String {
         // Version 1: …/docker/ID. With systemd: …/docker-ID.scope, …/libpod-ID.scope.
         let words = path.rsplit('/').flat_map(|part| part.split(['-', '.', ':']));

@@ -52,8 +52,8 @@ pub(super) fn cgroup(used: &CgroupUse, path: String) -> CgroupRun {
     }
 }
 
-/// The record's depth from what each CPU counted; the level of now, which has lasted this long,
-/// counts too. Requests that ended have latencies of this sum, without those that were merged.
+/// The record's depth from each CPU's counts, plus the current level and its duration.
+/// `latencies_ns` is the sum over completed requests, without merged ones.
 pub(super) fn levels(cpus: &[&Levels], (level, lasts_ns): (u32, u64), latencies_ns: u64) -> Depth {
     let sum = |of: fn(&Levels) -> &[u64; DEPTH_BUCKETS]| {
         let mut sum = [0; DEPTH_BUCKETS];
@@ -110,7 +110,7 @@ pub(super) fn losses(counts: &Counts) -> BTreeMap<String, u64> {
     converted.map(|(what, count)| (what.to_owned(), count)).collect()
 }
 
-/// One entry for the files that are not listed, if there are any.
+/// The sum of unlisted files; `None` if there are none.
 pub(super) fn further_files<'a>(files: impl Iterator<Item = &'a Done>) -> Option<FileRun> {
     let mut rest = Done::none();
     files.for_each(|more| rest.add(more));
@@ -119,8 +119,8 @@ pub(super) fn further_files<'a>(files: impl Iterator<Item = &'a Done>) -> Option
     (requests > 0).then(|| file(&of_none, &rest, "further files".into(), String::new()))
 }
 
-/// The busiest threads, and one entry for the others, which belongs to the program only if all of
-/// them do.
+/// The busiest threads, and one entry for the others. It belongs to the program only if all of them
+/// do.
 pub(super) fn threads(threads: Vec<ThreadRun>) -> Vec<ThreadRun> {
     bounded(threads, |rest, thread| {
         rest.name = "further threads".into();
@@ -144,7 +144,7 @@ pub(super) fn cgroups(cgroups: Vec<CgroupRun>) -> Vec<CgroupRun> {
     })
 }
 
-/// The first entries of a list; the rest is added to the last one.
+/// Truncates a list to [`MOST`] entries; the last one sums the rest.
 fn bounded<T>(mut list: Vec<T>, add: impl Fn(&mut T, T)) -> Vec<T> {
     if list.len() <= MOST {
         return list;

@@ -13,7 +13,7 @@ pub(super) fn mounted(root: &Root) -> Vec<FileSystem> {
     known.into_iter().filter(|(_, names)| is_mounted(names)).map(|(system, _)| system).collect()
 }
 
-/// What was counted of each kind. The time of a commit is that of its steps.
+/// Counts of each kind of work. The time of a commit is the sum of its steps.
 pub(super) fn work(collector: &Collector) -> Result<Vec<FileSystemRun>, String> {
     let mut runs = Vec::new();
     for (kind, work) in (0..).zip(FileSystemWork::ALL) {

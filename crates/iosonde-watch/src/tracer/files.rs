@@ -1,4 +1,4 @@
-//! Files: those in the kernel's table, and those taken out of it to make space.
+//! Files: those in the kernel's table, and those removed from it to make space.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -8,12 +8,12 @@ use iosonde_bpf::{Collector, FileKey, FileUse};
 
 use super::times::Sums;
 
-/// Largest number of files kept individually; when there are more, the lighter half is summed up.
+/// Largest number of files kept individually. Beyond it, the half with fewer bytes is summed up.
 const KEPT: usize = 16_384;
-/// Files in the kernel's table from which on it is emptied.
+/// Number of files in the kernel's table from which it is emptied.
 const CROWDED: u32 = FILE_PLACES / 2;
 
-/// What was done to a file, and the latencies of its requests.
+/// Counts of a file, and the latencies of its requests.
 #[derive(Clone, Debug)]
 pub(super) struct Done {
     pub(super) counts: FileUse,
@@ -30,10 +30,10 @@ impl Done {
         Ok(Done { counts: collector.file(place)?, times })
     }
 
-    /// The same with its names as they are now, if the kernel still knows them.
+    /// The counts at a place, with current names if the kernel still has the file.
     fn of(key: &FileKey, place: u32, collector: &Collector) -> Result<Done, String> {
         if key.kind == FILE_NAMED {
-            // Else it keeps the names of its first request.
+            // On an error the names of the first request stay.
             let _ = collector.read_names_again(key, place);
         }
         Done::at(place, collector)
@@ -45,8 +45,8 @@ impl Done {
     }
 }
 
-/// The heaviest first, with their names. Files of one name are one: a journal may be made and
-/// deleted again and again.
+/// Files by name, most bytes first. Files of one name are merged: a journal may be created and
+/// deleted repeatedly.
 pub(super) fn by_name(
     files: Vec<(FileKey, Done)>,
     mut name: impl FnMut(&FileKey, &Done) -> String,
@@ -68,10 +68,9 @@ pub(super) fn by_name(
 #[derive(Debug)]
 pub(super) struct Files {
     kept: BTreeMap<FileKey, Done>,
-    /// All that are not kept.
+    /// Sum of the files that are not kept.
     rest: Done,
-    /// Taken out at the last reading, with their places: requests that were under way then have
-    /// been counted since.
+    /// Removed at the last reading, with their places. Requests in flight then are counted since.
     leaving: Vec<(FileKey, u32)>,
 }
 
@@ -80,7 +79,7 @@ impl Files {
         Files { kept: BTreeMap::new(), rest: Done::none(), leaving: Vec::new() }
     }
 
-    /// Makes space in the kernel's table if it is crowded.
+    /// Makes space in the kernel's table if it is nearly full.
     pub(super) fn harvest(&mut self, collector: &mut Collector) -> Result<(), String> {
         let places = self.collect(collector)?;
         collector.free_files(&places)?;
@@ -96,7 +95,7 @@ impl Files {
         collector.forget_files(&keys)
     }
 
-    /// Adds the counts of files that were taken out; their places are free.
+    /// Adds the counts of removed files; returns their places, which can be freed.
     fn collect(&mut self, collector: &Collector) -> Result<Vec<u32>, String> {
         let mut places = Vec::new();
         for (key, place) in std::mem::take(&mut self.leaving) {
@@ -127,7 +126,7 @@ impl Files {
         });
     }
 
-    /// Every file in the kernel's table or taken out of it, up to now.
+    /// Counts so far of every file that is kept or in the kernel's table.
     pub(super) fn so_far(
         &self,
         collector: &Collector,
@@ -141,7 +140,7 @@ impl Files {
         Ok(files)
     }
 
-    /// Every file with traffic, and the sum of those that are not among them.
+    /// Every file with traffic, and the sum of those not kept.
     pub(super) fn finish(
         mut self,
         collector: &Collector,
@@ -155,12 +154,12 @@ impl Files {
     }
 }
 
-/// Bytes moved for a file.
+/// Bytes read and written.
 fn weight(file: &FileUse) -> u64 {
     file.read() + file.written()
 }
 
-/// Adds the counts of one to the other, whose newest names are kept.
+/// Adds `more` to `sum`, and keeps the newest names.
 fn add(sum: &mut FileUse, more: &FileUse) {
     sum.reads += more.reads;
     sum.writes += more.writes;
@@ -206,7 +205,7 @@ mod tests {
     fn the_heaviest_files_stay_and_no_byte_is_lost() {
         let mut files = Files::new();
         let many = KEPT as u64 * 3;
-        // Light ones first, and the heaviest of all first of all.
+        // The largest file first, then files of increasing size.
         files.add(key(many), written(1 << 30));
         (0..many).for_each(|inode| files.add(key(inode), written(inode + 1)));
         assert!(files.kept.len() <= KEPT, "{}", files.kept.len());

@@ -7,8 +7,8 @@ use super::tally::{Rest, Tally};
 use super::{class, op};
 use iosonde_model::record::profile::{Class, Flag, FlagRun, Op};
 
-/// Reads and writes of the program and of journals, by their flags. The programs count those with a
-/// flag; what is left of all has none.
+/// Reads and writes of the program and of journals, by flag. The kernel counts requests with a
+/// flag; the remainder has none.
 pub(super) fn flags<'a>(
     collector: &Collector,
     tallies: impl Iterator<Item = &'a Tally> + Clone,

@@ -13,7 +13,7 @@ use iosonde_stats::Histogram;
 const MEASURED: [Layer; 4] =
     [Layer::Submission, Layer::BeforeBlock, Layer::Completion, Layer::Reaping];
 
-/// The measurements of the programs, summed over CPUs.
+/// Measured spans, summed over CPUs.
 pub(super) fn spans(collector: &Collector) -> Vec<(Layer, Histogram)> {
     let cpus = collector.layers().unwrap_or_default();
     let each = MEASURED.into_iter().enumerate().map(|(at, layer)| {

@@ -1,4 +1,4 @@
-//! Names for the kernel's numbers: disks, files, cgroups.
+//! Names of disks, files and cgroups by their kernel numbers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,7 +31,7 @@ impl Disks {
         Disks { root: root.clone(), names: BTreeMap::new() }
     }
 
-    /// The kernel name of the whole disk with this number, or on which this partition is.
+    /// The kernel name of the disk with this number, or of the disk of this partition.
     pub(super) fn name(&mut self, number: (u32, u32)) -> String {
         let ask = || {
             let facts = host::device(&self.root, number.0, number.1);
@@ -41,11 +41,11 @@ impl Disks {
     }
 }
 
-/// Paths of files, as they are now: the kernel's are those of the first request.
+/// Current paths of files; the kernel programs record those of the first request.
 pub(super) struct Names {
     root: Root,
     mounts: Vec<Mount>,
-    /// Entries of directories that were searched, by inode number.
+    /// Entries of searched directories, by inode number.
     listed: BTreeMap<PathBuf, BTreeMap<u64, PathBuf>>,
 }
 
@@ -78,7 +78,7 @@ impl Names {
         let names: Vec<String> = names.iter().rev().map(|name| threads::name(name)).collect();
         if names.is_empty() {
             return match self.mounts.iter().find(|mount| mount.device == number) {
-                // All trees of the file system are pages of one inode.
+                // btrfs keeps the pages of all its trees in one inode.
                 Some(mount) if mount.filesystem == "btrfs" && key.inode == 1 => {
                     format!("metadata of the file system on {}", mount.source)
                 }
@@ -96,8 +96,8 @@ impl Names {
         }
     }
 
-    /// The path under which the file with this inode and generation is found now: its own, or
-    /// another one in the same directory if it was renamed; else its own, marked.
+    /// Current path of the file with this inode and generation: `path`, or its new name in the same
+    /// directory if renamed; otherwise `path`, marked.
     fn current(&mut self, path: PathBuf, key: &FileKey) -> String {
         let words = path.to_string_lossy().into_owned();
         match fs::symlink_metadata(&path) {
@@ -118,8 +118,8 @@ impl Names {
     }
 }
 
-/// Whether the file at a path has the generation of the key: the number of a deleted file is given
-/// to another one. Where the generation is not known, it counts as the same.
+/// Whether the file at a path has the generation of the key, because inode numbers are reused. An
+/// unknown generation counts as equal.
 fn is_of(path: &Path, key: &FileKey) -> bool {
     generation(path).is_none_or(|generation| generation == key.generation)
 }
@@ -132,7 +132,7 @@ fn generation(path: &Path) -> Option<u32> {
     inode_generation(file.as_fd()).ok()
 }
 
-/// A path inside a file system, from the root of the whole: through the mount that shows most.
+/// Absolute path of a path inside a file system, through the mount that shows most of it.
 fn placed(device: (u32, u32), inside: &str, mounts: &[Mount]) -> Option<PathBuf> {
     let whole = Path::new("/").join(inside);
     let shown = mounts.iter().filter(|mount| mount.device == device).filter_map(|mount| {
@@ -142,8 +142,8 @@ fn placed(device: (u32, u32), inside: &str, mounts: &[Mount]) -> Option<PathBuf>
     shown.min_by_key(|(length, _)| *length).map(|(_, path)| path)
 }
 
-/// Paths of cgroups, those of containers with their names, by the kernel's number, which is the
-/// inode number of their directory.
+/// Paths of cgroups, with names of containers, by kernel number, which is the inode number of their
+/// directory.
 pub(super) fn cgroups(root: &Root) -> BTreeMap<u64, String> {
     // With cgroup version 1, block I/O has its own hierarchy.
     let hierarchies = ["/sys/fs/cgroup/blkio", "/sys/fs/cgroup"];
@@ -227,7 +227,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("later");
         fs::write(&path, "a").unwrap();
-        // Some file systems have none.
+        // Some file systems have no generations.
         let Some(generation) = generation(&path) else { return };
         let inode = fs::metadata(&path).unwrap().ino();
         let current = |generation, name: &str| {
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(current(former, "later"), format!("{} (deleted or moved)", words("later")));
         assert_eq!(current(generation, "former"), words("later"), "renamed");
         assert_eq!(current(former, "former"), format!("{} (deleted or moved)", words("former")));
-        // So is a directory.
+        // The same applies to a directory.
         fs::create_dir(dir.path().join("folder")).unwrap();
         let inode = fs::metadata(dir.path().join("folder")).unwrap().ino();
         let key = FileKey { inode, generation: former, ..FileKey::default() };

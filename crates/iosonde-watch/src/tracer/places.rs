@@ -1,4 +1,4 @@
-//! Places on disks, from the kernel's sample of them.
+//! Accessed places on disks, from the kernel's sample.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::Tracer;
 use iosonde_model::record::profile::{Chunk, Places};
 
 impl Tracer {
-    /// Makes room for places: the kernel keeps fewer, those of before are to go.
+    /// Removes chunks that left the sample when the kernel reduced it.
     pub(super) fn thin_places(&mut self) -> Result<(), String> {
         let sampling = self.collector.sampling()?;
         if sampling.chunk_shift > self.chunk_shift {
@@ -51,7 +51,7 @@ impl Tracer {
                 chunks,
                 block_shift: sampling.block_shift,
                 chunk_shift: sampling.chunk_shift,
-                // All disks share one table: what did not fit is reported for each.
+                // All disks share one table, so each reports the total loss.
                 lost_bytes,
             }
         });

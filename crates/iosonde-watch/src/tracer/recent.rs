@@ -1,4 +1,4 @@
-//! What happened since the last reading, for a view of a profile that goes on.
+//! Activity since the last reading, for a live view.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use super::tally::Increase;
 /// Rows of each table: more than a screen shows.
 const ROWS: usize = 200;
 
-/// What happened in one interval.
+/// Activity of one interval.
 #[derive(Debug, Default)]
 pub struct Recent {
-    /// Its length, ns.
+    /// Length, ns.
     pub span_ns: u64,
     /// The program's requests by operation, in the order of [`Op::ALL`].
     pub ops: [Increase; 5],
-    /// Processes by ID (0: those that have ended, where there are too many), most bytes first.
+    /// Processes by ID, most bytes first; 0 sums ended ones if there are too many.
     pub processes: Vec<Row<u32>>,
     /// Files, in the same order.
     pub files: Vec<Row<FileKey>>,
@@ -31,21 +31,20 @@ pub struct Recent {
 /// One process, file or cgroup.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row<K> {
-    /// Its number.
+    /// Number of the process or cgroup, or key of the file.
     pub key: K,
     /// Name or path.
     pub name: String,
-    /// What it did.
     pub done: Done,
 }
 
-/// Counts of an interval, or of all time up to now.
+/// Counts of an interval, or totals so far.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Done {
     pub requests: u64,
     pub read_bytes: u64,
     pub write_bytes: u64,
-    /// Calls of fsync and its kin.
+    /// Calls of fsync, fdatasync and others.
     pub syncs: u64,
 }
 
@@ -55,7 +54,7 @@ impl Done {
         self.read_bytes + self.write_bytes
     }
 
-    /// Since `before`. What was counted twice for a moment, as it left a table, is not negative.
+    /// Counts since `before`, at least 0: totals may shrink while an entry leaves a table.
     fn since(&self, before: Option<&Done>) -> Done {
         let before = before.copied().unwrap_or_default();
         Done {
@@ -74,7 +73,7 @@ impl Done {
     }
 }
 
-/// The totals at the last reading, and what the intervals of the series brought since.
+/// The totals at the last reading, and the increases of the series since.
 #[derive(Debug, Default)]
 pub(super) struct Before {
     at_ns: u64,
@@ -95,13 +94,13 @@ impl Before {
 }
 
 impl Tracer {
-    /// From now on, [`Tracer::recent`] has something to tell.
+    /// Starts collecting for [`Tracer::recent`].
     pub fn keep_recent(&mut self, now_ns: u64) {
         self.recent = Some(Before::at(now_ns));
     }
 
-    /// What happened since the last call, or since [`Tracer::keep_recent`]; of all processes, or of
-    /// those of the program alone. Files and cgroups are those of all.
+    /// Activity since the last call, or since [`Tracer::keep_recent`], of all processes or only of
+    /// the program's. Files and cgroups are always of all processes.
     ///
     /// # Errors
     /// As text, if the kernel's tables cannot be read.
@@ -174,7 +173,7 @@ fn sums<K: Ord>(each: impl Iterator<Item = (K, Done)>) -> BTreeMap<K, Done> {
     sums
 }
 
-/// What each did since before, those with the most bytes first. Only these are named.
+/// Increases since `before`, most bytes first. Only the rows shown are named.
 fn rows<K: Ord + Copy>(
     now: &BTreeMap<K, Done>,
     before: &BTreeMap<K, Done>,
@@ -198,7 +197,7 @@ mod tests {
     #[test]
     fn rows_hold_what_happened_since_before_and_the_busiest_come_first() {
         let before = BTreeMap::from([(1, done(5)), (2, done(7)), (3, done(9))]);
-        // The second did nothing, the third has left a table and comes back with less.
+        // The second did nothing; the third has left a table and returns with less.
         let now = BTreeMap::from([(1, done(6)), (2, done(7)), (3, done(2)), (4, done(3))]);
         let rows = rows(&now, &before, |key| format!("number {key}"));
         let seen: Vec<(&str, u64)> =

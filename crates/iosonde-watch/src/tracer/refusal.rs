@@ -22,7 +22,7 @@ pub(super) fn of_first_namespace(root: &Root) -> Result<(), Missing> {
     }
 }
 
-/// What is missing where the programs cannot be attached, and how to get it.
+/// The missing data if the programs cannot be attached, and a fix.
 pub(super) fn missing(root: &Root, error: &AttachError) -> Missing {
     let fix = match error {
         AttachError::NoTypes(_) => {
@@ -37,7 +37,7 @@ pub(super) fn missing(root: &Root, error: &AttachError) -> Missing {
     Missing { what: "requests".to_owned(), reason: error.to_string(), fix: Some(fix) }
 }
 
-/// `none integrity [confidentiality]` is the one that forbids.
+/// Whether the kernel lockdown mode forbids tracing: `none integrity [confidentiality]` does.
 fn is_locked(word: &str) -> bool {
     word.contains("[confidentiality]")
 }

@@ -1,5 +1,5 @@
-//! Requests per interval. Bounded: when there are too many intervals, neighbours are merged and the
-//! width doubles.
+//! Requests per interval, in bounded memory: beyond the limit, neighbouring intervals are merged
+//! and the width doubles.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,15 @@ use iosonde_model::record::run::{CounterSeries, HistogramSeries};
 /// Largest number of intervals.
 const MOST: usize = 600;
 
-/// What is counted over time.
+/// Subject of a series.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Counted {
     /// An operation of the program, with its latencies.
     Op(Op),
-    /// The slot in this place.
+    /// The slot at this place.
     Slot(u32),
 }
 
-/// Its intervals.
 #[derive(Debug)]
 pub(super) struct Series {
     width_ns: u64,
@@ -30,10 +29,10 @@ pub(super) struct Series {
     lists: BTreeMap<Counted, Vec<Increase>>,
 }
 
-/// What the record has of them.
+/// The series of the record.
 #[derive(Debug, Default)]
 pub(super) struct OverTime {
-    /// Operations of the program that occurred; all of one length.
+    /// Operations of the program that occurred; all series have equal length.
     pub(super) ops: Vec<TrafficSeries>,
     /// Slots by their places, of the same length.
     pub(super) slots: BTreeMap<u32, CounterSeries>,
@@ -46,20 +45,20 @@ impl Series {
         Series { width_ns, zero_ns, looked_ns: zero_ns, middle_ns: zero_ns, lists }
     }
 
-    /// Starts a reading: its counts occurred since the previous one, and belong to the interval of
-    /// the middle between both. A reading is often slightly late, seldom early.
+    /// Starts a reading. Its counts are assigned to the interval that contains the middle between
+    /// it and the previous reading, because a reading is often slightly late, seldom early.
     pub(super) fn look(&mut self, now_ns: u64) {
         self.middle_ns = self.looked_ns + now_ns.saturating_sub(self.looked_ns) / 2;
         self.looked_ns = now_ns;
     }
 
-    /// Adds the counts of this reading of a slot.
+    /// Adds a slot's counts of this reading.
     pub(super) fn add_slot(&mut self, place: u32, increase: &Increase) {
         let Increase { requests, bytes, .. } = *increase;
         self.add(Counted::Slot(place), &Increase { requests, bytes, ..Increase::default() });
     }
 
-    /// Adds the counts of this reading of an operation of the program.
+    /// Adds a program operation's counts of this reading.
     pub(super) fn add_op(&mut self, op: Op, increase: &Increase) {
         self.add(Counted::Op(op), increase);
     }

@@ -1,6 +1,6 @@
-//! The functions of stacks: of the kernel by its list of symbols, of programs by the symbols of the
-//! files that are mapped there. A program is asked while it lives; the functions of one that ends
-//! before the next sample are not known.
+//! Function names of stacks: of the kernel by its symbol list, of programs by the symbols of their
+//! mapped files. A process is read while it runs; functions of one that ends before the next sample
+//! are unknown.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,18 +17,18 @@ use iosonde_engine::host::Root;
 use iosonde_model::record::profile::Missing;
 use iosonde_model::record::stacks::{ENDED, StackKind, StackRun};
 
-/// Stacks of each kind that are kept; the others become one.
+/// Largest number of stacks kept per kind; the others are merged into one.
 const MOST: usize = 1_000;
-/// Of the kernel's frames, the innermost ones are our own program and what calls it.
+/// Prefixes of the innermost kernel frames, which are our own program and its callers.
 const OWN: [&str; 4] = ["bpf_", "__bpf_", "__traceiter_", "trace_event_raw_"];
 
-/// What is known of the stacks so far.
+/// Functions of the stacks resolved so far.
 pub(super) struct Stacks {
     root: Root,
-    /// Beginnings of the kernel's functions, ascending.
+    /// Start addresses of the kernel's functions, ascending.
     kernel: Vec<(u64, String)>,
     symbolizer: Symbolizer,
-    /// Functions by process and number of the stack, the outermost first.
+    /// Functions by process and stack number, outermost first.
     user: BTreeMap<(u32, i32), Vec<String>>,
 }
 
@@ -39,7 +39,7 @@ impl std::fmt::Debug for Stacks {
 }
 
 impl Stacks {
-    /// Reads the kernel's list, which takes rights that are given up afterwards.
+    /// Reads the kernel's symbol list, which requires privileges that are dropped afterwards.
     pub(super) fn new(root: &Root) -> Stacks {
         Stacks {
             root: root.clone(),
@@ -49,7 +49,7 @@ impl Stacks {
         }
     }
 
-    /// The names of the kernel's functions, if it does not show where they are.
+    /// Reports missing names of kernel functions, if the kernel hides their addresses.
     pub(super) fn missing(&self) -> Option<Missing> {
         self.kernel.is_empty().then(|| Missing {
             what: "names of the kernel's functions".to_owned(),
@@ -58,7 +58,7 @@ impl Stacks {
         })
     }
 
-    /// Learns the functions of stacks that are new, while their processes live.
+    /// Resolves the functions of new stacks while their processes run.
     pub(super) fn look(&mut self, collector: &Collector) -> Result<(), String> {
         let blocked = collector.blocked()?.into_iter().map(|blocked| blocked.key);
         let seen = collector.stacks()?.into_iter().map(|(key, _)| key);
@@ -79,10 +79,10 @@ impl Stacks {
         }
     }
 
-    /// `None` where the process has ended.
+    /// `None` if the process has ended.
     fn functions_of(&self, pid: u32, addresses: &[u64]) -> Option<Vec<String>> {
         let maps = self.root.text(format!("/proc/{pid}/maps")).filter(|maps| !maps.is_empty())?;
-        // By their paths: reading them by their mappings takes CAP_SYS_ADMIN.
+        // Opens the files by path, because `map_files` requires CAP_SYS_ADMIN.
         let mut process = Process::new(Pid::from(pid));
         process.map_files = false;
         let source = Source::Process(process);
@@ -107,7 +107,7 @@ impl Stacks {
         frames.into_iter().rev().map(str::to_owned).collect()
     }
 
-    /// All stacks, with those of threads that still wait.
+    /// All stacks, including those of threads that are still waiting.
     pub(super) fn finish(
         mut self,
         collector: &Collector,
@@ -151,7 +151,7 @@ struct Named {
     kernel: Vec<String>,
 }
 
-/// Those of this kind with the largest amounts, and one for all others.
+/// Stacks of this kind with the largest amounts, and one entry for all others.
 fn heaviest(merged: &BTreeMap<Named, StackUse>, wanted: StackKind) -> Vec<StackRun> {
     let of_kind = merged.iter().filter(|(named, _)| named.kind == wanted);
     let mut stacks: Vec<StackRun> = of_kind
@@ -175,7 +175,7 @@ fn heaviest(merged: &BTreeMap<Named, StackUse>, wanted: StackKind) -> Vec<StackR
     stacks
 }
 
-/// The name of the file that is mapped at an address, in brackets: proc_pid_maps(5).
+/// Name, in brackets, of the file mapped at an address: proc_pid_maps(5).
 fn mapped(maps: &str, address: u64) -> String {
     let line = maps.lines().find(|line| {
         let range = line.split_whitespace().next().and_then(|range| range.split_once('-'));
@@ -188,7 +188,7 @@ fn mapped(maps: &str, address: u64) -> String {
     format!("[{}]", name.trim_matches(['[', ']']))
 }
 
-/// The kernel's functions by where they begin; none if the kernel hides that.
+/// The kernel's functions by start address; empty if the kernel hides them.
 fn functions(list: &Path) -> Vec<(u64, String)> {
     let Ok(list) = File::open(list) else { return Vec::new() };
     let lines = BufReader::with_capacity(1 << 16, list).lines().map_while(Result::ok);

@@ -1,5 +1,5 @@
-//! One slot's counts over the whole run: the kernel's per-CPU histograms wrap, so differences are
-//! added at each reading.
+//! Counts of one slot over the whole run. The kernel's per-CPU histograms wrap, so each reading
+//! adds the difference to the previous one.
 
 use iosonde_bpf::layout::{
     SIZE_BUCKETS, SIZE_SHIFT, TIME_SHIFT, WITHIN_BURST_NS, bucket_edges, bucket_of,
@@ -10,7 +10,7 @@ use iosonde_model::record::profile::{SyncPhases, Traffic};
 use iosonde_stats::Histogram;
 use iosonde_stats::histogram::Exact;
 
-// The record names the bound that the kernel programs have.
+// The record states the bound used by the kernel programs.
 const _: () = assert!(Traffic::WITHIN_BURST_NS == WITHIN_BURST_NS);
 
 /// Counts of buckets, summed over CPUs and readings.
@@ -47,7 +47,7 @@ impl Buckets {
     }
 }
 
-/// What is left of some slots when parts of them are taken out.
+/// Remainder of some slots after parts are subtracted.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
     times: Buckets,
@@ -66,7 +66,7 @@ impl Rest {
         rest
     }
 
-    /// Takes out what was counted of a flag on each CPU, and returns its bytes and latencies.
+    /// Subtracts the per-CPU counts of a flag, and returns its bytes and latencies.
     pub(super) fn take(&mut self, cpus: &[FlagUse]) -> (u64, Histogram) {
         let mut part = Rest::default();
         for cpu in cpus {
@@ -95,7 +95,7 @@ pub(super) fn times<'a>(cpus: impl Iterator<Item = &'a [u32]>, sum_ns: u64) -> H
     all.times(sum_ns, None)
 }
 
-/// A histogram of `(bucket, count)` of times, each at the middle of its bucket's edges, ns.
+/// A histogram of `(bucket, count)` of times, each at the midpoint of its bucket, ns.
 pub(super) fn histogram(
     buckets: impl DoubleEndedIterator<Item = (usize, u64)> + Clone,
     edges: impl Fn(usize) -> (u64, u64),
@@ -139,10 +139,8 @@ impl Increase {
     }
 }
 
-/// A slot and all its data.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// What the slot counts.
     pub(super) key: SlotKey,
     before: Vec<Slot>,
     total: Buckets,
@@ -151,7 +149,7 @@ pub(super) struct Tally {
     gap: Buckets,
     bursts: Buckets,
     size: Buckets,
-    /// Requests that ended without a traced completion.
+    /// Requests without a traced completion.
     unseen: Unseen,
 }
 
@@ -191,7 +189,7 @@ impl Tally {
         increase
     }
 
-    /// Counts a request that must have ended: its latency is not known.
+    /// Counts a request that must have ended, without a latency.
     pub(super) fn add_unseen(&mut self, flight: &Flight) {
         let bytes = u64::from(flight.bytes);
         self.unseen.requests += 1;
@@ -217,7 +215,7 @@ impl Tally {
         self.sum(|slot| slot.requests) + self.unseen.requests
     }
 
-    /// Of those, with an error.
+    /// Calls that returned an error.
     pub(super) fn errors(&self) -> u64 {
         self.sum(|slot| slot.errors)
     }
@@ -243,7 +241,7 @@ impl Tally {
         let since = |ns: u64| ns.saturating_sub(zero_ns);
         let sizes = self.size.occupied();
         let latency = self.latency();
-        // A part is no longer than the longest total.
+        // A part cannot exceed the longest total.
         let part = |buckets: &Buckets, sum_ns| {
             let (low, high) = buckets.edges()?;
             let longest = latency.max().unwrap_or(high);

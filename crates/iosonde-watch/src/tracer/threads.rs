@@ -1,4 +1,4 @@
-//! Threads: those in the kernel's table, and those removed from it after their end to make space.
+//! Threads: those in the kernel's table, and those removed from it after they ended.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -7,9 +7,9 @@ use iosonde_bpf::{Collector, Thread};
 
 use iosonde_model::record::profile::{PageCache, ThreadRun};
 
-/// Largest number of ended threads kept individually; further ones are counted by name.
+/// Largest number of ended threads kept individually; others are summed by name.
 const KEPT: usize = 2000;
-/// Their names; threads with other names are counted as [`NAMELESS`].
+/// Largest number of such names; threads with other names are counted as [`NAMELESS`].
 const NAMES: usize = 1000;
 const NAMELESS: &str = "other threads";
 
@@ -20,21 +20,21 @@ pub(super) struct Ended {
     by_name: BTreeMap<(String, bool), ThreadRun>,
     /// Threads of the program by group.
     groups: BTreeMap<u16, u32>,
-    /// Of all threads that have ended.
+    /// Sum over all ended threads.
     page_cache: PageCache,
 }
 
-/// Every thread with traffic, the busiest first, and what is known of all threads together.
+/// Every thread with traffic, busiest first, and totals over all threads.
 #[derive(Debug)]
 pub(super) struct Threads {
     pub(super) runs: Vec<ThreadRun>,
-    /// How many of each group.
+    /// Number of threads per group.
     pub(super) groups: BTreeMap<u16, u32>,
     pub(super) page_cache: PageCache,
 }
 
 impl Ended {
-    /// Takes threads that ended out of the kernel's table.
+    /// Removes ended threads from the kernel's table.
     pub(super) fn harvest(&mut self, collector: &mut Collector) -> Result<(), String> {
         for thread in collector.threads()?.into_iter().filter(|thread| thread.ended_ns > 0) {
             if let Some(thread) = collector.take_thread(thread.tid)? {
@@ -68,7 +68,7 @@ impl Ended {
         }
     }
 
-    /// Every thread with traffic up to now, without an order.
+    /// Every thread with traffic so far, unordered.
     pub(super) fn so_far(&self, collector: &Collector) -> Result<Vec<ThreadRun>, String> {
         let running = collector.threads()?;
         let running = running.iter().filter(|thread| has_traffic(thread)).map(converted);
@@ -76,7 +76,6 @@ impl Ended {
         Ok(running.chain(ended).collect())
     }
 
-    /// All threads.
     pub(super) fn finish(mut self, collector: &Collector) -> Threads {
         for thread in collector.threads().unwrap_or_default() {
             self.add(&thread);
@@ -113,7 +112,7 @@ fn converted(thread: &Thread) -> ThreadRun {
     }
 }
 
-/// Adds the counts of one to the other.
+/// Adds the counts of `one` to `sum`.
 pub(super) fn add(sum: &mut ThreadRun, one: &ThreadRun) {
     sum.reads += one.reads;
     sum.writes += one.writes;
@@ -125,7 +124,7 @@ pub(super) fn add(sum: &mut ThreadRun, one: &ThreadRun) {
     sum.sync_ns += one.sync_ns;
 }
 
-/// A name as the kernel keeps it, of a thread or a file: up to the first zero.
+/// A name of a thread or file as the kernel stores it: up to the first zero.
 pub(super) fn name(bytes: &[u8]) -> String {
     let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
     String::from_utf8_lossy(name).into_owned()
@@ -188,7 +187,7 @@ mod tests {
         let rest = &ended.by_name[&("two words".to_owned(), true)];
         assert_eq!((rest.tid, rest.writes, rest.write_bytes), (None, 2000, 1_024_000));
         assert_eq!(ended.groups[&1], 3000);
-        // A thread whose reads are all served from memory makes no request.
+        // A thread whose reads are all served from the page cache makes no request.
         let PageCache { looked_up_pages, brought_in_pages, .. } = ended.page_cache;
         assert_eq!((looked_up_pages, brought_in_pages), (70, 7));
     }

@@ -1,4 +1,4 @@
-//! Latencies of the requests of one file or cgroup: of reads, and of writes.
+//! Latencies of reads and of writes of one file or cgroup.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use iosonde_bpf::Times;
 use iosonde_bpf::layout::{COARSE_SHIFT, coarse_edges};
 use iosonde_stats::Histogram;
 
-/// Latencies of reads, and of writes. Most buckets are empty.
+/// Latencies of reads and of writes. Most buckets are empty.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums([Sum; 2]);
 
@@ -34,7 +34,7 @@ impl Sums {
         }
     }
 
-    /// Of reads and of writes, each request at the middle of its bucket.
+    /// Histograms of reads and of writes, each request at the midpoint of its bucket.
     pub(super) fn histograms(&self) -> [Histogram; 2] {
         [0, 1].map(|op: usize| {
             let Sum { ns, buckets } = &self.0[op];
