@@ -270,10 +270,10 @@ fn table_of_hosts(record: &HostsRun) -> Table {
 }
 
 /// The value of a column for one load and one host.
-type Value = fn(&HostsFigures, &HostFigures) -> Datum;
+type OfHost = fn(&HostsFigures, &HostFigures) -> Datum;
 
 /// The columns of the data, with their values.
-const COLUMNS: [(&str, Value); 12] = [
+const COLUMNS: [(&str, OfHost); 12] = [
     ("load", |load, _| load.title.as_str().into()),
     ("host", |_, host| host.name.as_str().into()),
     ("iops", |_, host| Some(host.iops).into()),

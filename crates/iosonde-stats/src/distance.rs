@@ -33,6 +33,9 @@ pub fn kolmogorov_smirnov(one: &Weighted, other: &Weighted) -> Option<f64> {
     Some(largest.min(1.0))
 }
 
+/// Kolmogorov distance of a distribution from the exponential distribution with the same mean;
+/// `None` without weight or mean. Steps are evaluated at their middle, because values of a
+/// histogram are the middles of buckets.
 pub fn from_exponential(of: &Weighted) -> Option<f64> {
     let whole: f64 = of.iter().map(|(_, weight)| *weight as f64).sum();
     let mean = of.iter().map(|(value, weight)| *value as f64 * *weight as f64).sum::<f64>() / whole;
