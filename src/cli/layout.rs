@@ -27,7 +27,7 @@ pub(super) fn plan(setting: &Setting, targets: &[u16], engine: Engine) -> Result
 }
 
 /// The workload that writes a target of this size in full. The block is halved until it divides the
-/// size. A synchronous engine keeps one request in flight.
+/// size or is 512 B. A synchronous engine keeps one request in flight.
 fn workload(bytes: u64, engine: &Engine) -> Result<Workload, Failure> {
     let mut workload = catalogue::workload("layout").map_err(wrong)?;
     if engine.kind.is_synchronous() {

@@ -63,7 +63,7 @@ pub(super) fn record(
     Ok((record, path, altered))
 }
 
-/// The names of the files in a folder that satisfy `is`, sorted.
+/// The names of the entries of a folder that satisfy `is`, sorted.
 pub(super) fn names(folder: &Path, is: impl Fn(&str) -> bool) -> Result<Vec<String>, String> {
     let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -110,7 +110,7 @@ impl Kind {
     /// All kinds.
     pub fn all() -> impl Iterator<Item = Kind> {
         let requests = Fault::ALL.into_iter().map(Kind::Request);
-        requests.chain(StoredFault::all().map(Kind::Stored))
+        requests.chain(StoredFault::ALL.into_iter().map(Kind::Stored))
     }
 
     /// The name of the kind.

@@ -39,7 +39,7 @@ pub enum UnitError {
 
 /// A quantity in a file: a number, or a string with a unit.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a whole number, or a text with a unit")]
 enum Quantity {
     Number(u64),
     Text(String),

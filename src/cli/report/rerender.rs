@@ -203,7 +203,10 @@ fn rerender_runs(args: &ReportArgs, kept: &Kept, runs: &[(String, Run)]) -> Resu
                 target: rows.first().map(|(run, _)| &run.target),
                 ..Document::default()
             };
-            let drawn = super::pictures(args, &run_report(rendered))?;
+            let drawn = match args.figures {
+                Some(_) => super::pictures(args, &run_report(rendered))?,
+                None => Pictures::new(),
+            };
             let value = marked(args, json::json(&document));
             deliver(args, &Rendered::Text(json_text(&value)), &drawn)
         }

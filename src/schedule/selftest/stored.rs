@@ -471,7 +471,7 @@ mod tests {
 
     #[test]
     fn each_is_found_and_named_at_every_length() {
-        for fault in StoredFault::all() {
+        for fault in StoredFault::ALL {
             for index in 0..2 * SHAPES.len() as u64 {
                 let seed = seed_of(3, index, false);
                 let trial = trial::<All>(fault, seed);

@@ -55,7 +55,7 @@ pub enum DesignError {
         /// What is wrong, and how to fix it.
         what: String,
     },
-    /// The stage contradicts itself.
+    /// The stage is invalid, or has too many runs.
     #[error("stage `{stage}`: {what}")]
     Stage {
         stage: String,

@@ -259,7 +259,7 @@ fn grid(role: &Role, job: &Job, workload: &Workload, setting: &Setting) -> Resul
                 found_bytes,
                 target: target.path.clone(),
                 align_bytes,
-                // Only kernel files have an alternative to direct I/O.
+                // Only engines that open files can use the page cache instead.
                 direct: target.direct && setting.engine.kind.opens_files(),
             });
         }

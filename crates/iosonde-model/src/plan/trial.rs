@@ -51,8 +51,7 @@ struct Draft {
     gap: u64,
     misalign: u64,
     promise: Option<EachWrite>,
-    /// Distribution of due times, if set.
-    arrivals: Option<Arrivals>,
+    arrivals: Arrivals,
     /// Names of the roles with a rate from a parameter.
     paced: Vec<String>,
 }
@@ -76,7 +75,7 @@ pub fn trial(
         gap: 0,
         misalign: 0,
         promise: None,
-        arrivals: None,
+        arrivals: Arrivals::Poisson,
         paced: Vec::new(),
     };
     // Directions are set first, because other parameters depend on them.
@@ -247,8 +246,8 @@ impl Draft {
                 });
             }
             Parameter::Arrivals => {
-                let constant = word == "constant";
-                self.arrivals = Some(if constant { Arrivals::Constant } else { Arrivals::Poisson });
+                self.arrivals =
+                    if word == "constant" { Arrivals::Constant } else { Arrivals::Poisson };
             }
             Parameter::Cache => {
                 self.cache = match word {
@@ -301,13 +300,9 @@ impl Draft {
         if self.workload.roles.is_empty() {
             return Err(TrialError::Word("nothing is offered: every rate is 0".into()));
         }
-        if self.arrivals.is_some() && self.paced.is_empty() {
-            let why = "arrivals has no effect: no rate, read-rate or write-rate is set";
-            return Err(TrialError::Word(why.into()));
-        }
         let (gap, misalign, promise) = (self.gap, self.misalign, self.promise);
         let block = self.workload.block_size;
-        let arrivals = self.arrivals.clone().unwrap_or(Arrivals::Poisson);
+        let arrivals = self.arrivals.clone();
         let direct = matches!(self.cache, Cache::AsOpen | Cache::Direct);
         for target in &mut self.setting.targets {
             match self.cache {
@@ -497,9 +492,6 @@ mod tests {
         assert_eq!(refused("rw = \"randwrite\"", reads), [none; 2]);
         let axis = "name = \"rw\"\nvalues = [\"write\", \"randwrite\"]";
         assert_eq!(refused("read-rate = 50", axis), [none; 2]);
-        let no_rate = "arrivals has no effect: no rate, read-rate or write-rate is set";
-        assert_eq!(refused("arrivals = \"poisson\"", axis), [no_rate; 2]);
-        assert_eq!(plans("arrivals = \"poisson\", rate = 50", axis).len(), 2);
         let axis = "name = \"rw\"\nvalues = [\"read\", \"write\"]";
         let of_random = refused("random-percent = 50", axis);
         assert!(of_random.iter().all(|why| why.contains("has no effect")), "{of_random:?}");

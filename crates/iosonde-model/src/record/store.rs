@@ -152,9 +152,14 @@ impl RunFolder {
     pub fn reopen(path: &Path) -> io::Result<RunFolder> {
         let path = fs::canonicalize(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let name = name.strip_suffix(".partial").unwrap_or(&name);
-        let partial = path.with_file_name(format!("{name}.partial"));
-        let finished = if path == partial { path.with_file_name(name) } else { path.clone() };
+        let finished = match name.strip_suffix(".partial") {
+            Some(plain) => path.with_file_name(plain),
+            None => path.clone(),
+        };
+        let partial = finished.with_file_name(format!(
+            "{}.partial",
+            finished.file_name().unwrap_or_default().to_string_lossy()
+        ));
         let log = OpenOptions::new().append(true).create(true).mode(0o600).open(path.join(LOG))?;
         lock(&log)?;
         if is_unfinished(&path) {

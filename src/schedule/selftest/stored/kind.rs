@@ -51,46 +51,60 @@ pub enum StoredFault {
 use Move::{Copied, Shifted, Swapped};
 use StoredFault::Moved;
 
-/// Every fault with its name, and the expected classification in words.
-const WORDS: [(StoredFault, &str, &str); 18] = [
-    (Moved(Swapped, Reach::Block), "swap-in-block", "swapped"),
-    (Moved(Swapped, Reach::Blocks), "swap-blocks", "misdirected"),
-    (Moved(Swapped, Reach::Jobs), "swap-jobs", "misdirected"),
-    (Moved(Copied, Reach::Block), "copy-in-block", "duplicated"),
-    (Moved(Copied, Reach::Blocks), "copy-blocks", "misdirected"),
-    (Moved(Copied, Reach::Jobs), "copy-jobs", "misdirected"),
-    (Moved(Shifted, Reach::Block), "shift-in-block", "shifted; a copy where it is short"),
-    (Moved(Shifted, Reach::Blocks), "shift-blocks", "shifted or misdirected"),
-    (Moved(Shifted, Reach::Jobs), "shift-jobs", "shifted or misdirected"),
-    (StoredFault::Tear, "tear-stored", "torn"),
-    (StoredFault::Bit, "bit-stored", "bit-flip"),
-    (StoredFault::Older, "older-stored", "stale"),
-    (StoredFault::Zeros, "zeros-stored", "lost"),
-    (StoredFault::OtherRun, "other-run", "old-run"),
-    (StoredFault::Newer, "newer-stored", "phantom"),
-    (StoredFault::OtherShape, "other-shape", "torn; old-run where it is the whole"),
-    (StoredFault::Untrimmed, "untrimmed", "stale"),
-    (StoredFault::Superseded, "superseded", "stale"),
-];
-
 impl StoredFault {
     /// All faults.
-    pub fn all() -> impl Iterator<Item = StoredFault> {
-        WORDS.into_iter().map(|(fault, ..)| fault)
-    }
+    pub const ALL: [StoredFault; 18] = [
+        Moved(Swapped, Reach::Block),
+        Moved(Swapped, Reach::Blocks),
+        Moved(Swapped, Reach::Jobs),
+        Moved(Copied, Reach::Block),
+        Moved(Copied, Reach::Blocks),
+        Moved(Copied, Reach::Jobs),
+        Moved(Shifted, Reach::Block),
+        Moved(Shifted, Reach::Blocks),
+        Moved(Shifted, Reach::Jobs),
+        StoredFault::Tear,
+        StoredFault::Bit,
+        StoredFault::Older,
+        StoredFault::Zeros,
+        StoredFault::OtherRun,
+        StoredFault::Newer,
+        StoredFault::OtherShape,
+        StoredFault::Untrimmed,
+        StoredFault::Superseded,
+    ];
 
     /// The name of the fault.
     pub fn word(self) -> &'static str {
-        self.row().1
+        self.words().0
     }
 
     /// The expected classification, in words.
     pub fn expected(self) -> &'static str {
-        self.row().2
+        self.words().1
     }
 
-    fn row(self) -> (StoredFault, &'static str, &'static str) {
-        WORDS.into_iter().find(|(fault, ..)| *fault == self).unwrap_or(WORDS[0])
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Moved(Swapped, Reach::Block) => ("swap-in-block", "swapped"),
+            Moved(Swapped, Reach::Blocks) => ("swap-blocks", "misdirected"),
+            Moved(Swapped, Reach::Jobs) => ("swap-jobs", "misdirected"),
+            Moved(Copied, Reach::Block) => ("copy-in-block", "duplicated"),
+            Moved(Copied, Reach::Blocks) => ("copy-blocks", "misdirected"),
+            Moved(Copied, Reach::Jobs) => ("copy-jobs", "misdirected"),
+            Moved(Shifted, Reach::Block) => ("shift-in-block", "shifted; a copy where it is short"),
+            Moved(Shifted, Reach::Blocks) => ("shift-blocks", "shifted or misdirected"),
+            Moved(Shifted, Reach::Jobs) => ("shift-jobs", "shifted or misdirected"),
+            StoredFault::Tear => ("tear-stored", "torn"),
+            StoredFault::Bit => ("bit-stored", "bit-flip"),
+            StoredFault::Older => ("older-stored", "stale"),
+            StoredFault::Zeros => ("zeros-stored", "lost"),
+            StoredFault::OtherRun => ("other-run", "old-run"),
+            StoredFault::Newer => ("newer-stored", "phantom"),
+            StoredFault::OtherShape => ("other-shape", "torn; old-run where it is the whole"),
+            StoredFault::Untrimmed => ("untrimmed", "stale"),
+            StoredFault::Superseded => ("superseded", "stale"),
+        }
     }
 
     /// Whether it needs blocks of more than one sector.
